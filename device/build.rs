@@ -1,0 +1,7 @@
+//! Tells dependent build scripts where this crate lies.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let dir = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    println!("cargo::metadata=dir={dir}");
+}

@@ -1,0 +1,1 @@
+//! Compiles a device crate to PTX.

@@ -1,0 +1,346 @@
+//! The one error of this crate: an opaque [`Error`] with a typed [`ErrorKind`] that carries its operands.
+
+use std::fmt;
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, and during what.
+///
+/// One word wide. [`Error::kind`] gives the typed cause with its operands; `Display` prints the chain, outermost step
+/// first, joined by ": ".
+pub struct Error(Box<Repr>);
+
+struct Repr {
+    kind: ErrorKind,
+    /// Steps in progress, innermost first.
+    context: Vec<String>,
+}
+
+/// The cause of an [`Error`] with its operands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No CUDA driver, or one that finds no GPU.
+    NoDriver {
+        /// What was tried and what it answered.
+        reason: String,
+    },
+    /// The driver is too old for the PTX of the kernels. Versions are (major, minor).
+    DriverTooOld {
+        /// Highest CUDA version that the driver supports.
+        driver: (u32, u32),
+        /// Version of the PTX.
+        ptx: (u32, u32),
+        /// The first CUDA version that reads that PTX.
+        needed: (u32, u32),
+    },
+    /// More devices were asked for than there are, or none.
+    DeviceCount {
+        /// Devices asked for.
+        asked: u32,
+        /// Devices found.
+        found: u32,
+    },
+    /// A device index that does not exist.
+    NoSuchDevice {
+        /// The index.
+        device: u32,
+        /// Devices found.
+        found: u32,
+    },
+    /// Two devices cannot load and store each other's memory.
+    NoPeerAccess {
+        /// The device that would access.
+        device: u32,
+        /// The device that owns the memory.
+        peer: u32,
+    },
+    /// A call to the driver, real or simulated, failed.
+    Driver {
+        /// The function of the driver, e.g. `cuMemMap`.
+        call: &'static str,
+        /// Its `CUresult`.
+        code: u32,
+        /// Name of the code.
+        name: String,
+        /// What the call was given.
+        operand: String,
+    },
+    /// The driver lacks a function that is needed.
+    MissingSymbol {
+        /// The function.
+        symbol: String,
+    },
+    /// PTX that does not parse, assemble or hold what it promises.
+    InvalidPtx {
+        /// Where it came from.
+        origin: String,
+        /// The assembler's log, or what is missing.
+        log: String,
+    },
+    /// A combination that no kernel or machine offers.
+    Unsupported {
+        /// What was asked.
+        what: String,
+        /// Why not, or what to do.
+        hint: String,
+    },
+    /// A size that does not fit in 64 bits, or in the space it is meant for.
+    SizeOverflow {
+        /// What was computed.
+        what: String,
+    },
+    /// An argument out of range.
+    InvalidArgument {
+        /// Which argument.
+        what: &'static str,
+        /// The value found.
+        found: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// A window that holds fewer bytes than the operation needs.
+    WindowTooSmall {
+        /// Which argument.
+        what: &'static str,
+        /// Bytes needed from the start of the range given.
+        needed_bytes: u64,
+        /// Bytes there.
+        found_bytes: u64,
+    },
+    /// An address that no registered window covers.
+    OutsideWindow {
+        /// Start of the range.
+        address: u64,
+        /// Length of the range in bytes.
+        len_bytes: u64,
+        /// The nearest window, if there is one.
+        nearest: String,
+    },
+    /// An address or size that is not a multiple of what is required.
+    Misaligned {
+        /// What.
+        what: &'static str,
+        /// The value found.
+        found: u64,
+        /// It must be a multiple of this.
+        required: u64,
+    },
+    /// Input and output overlap in part.
+    PartialOverlap {
+        /// Offset and length of the input in the symmetric space, in bytes.
+        input: (u64, u64),
+        /// Offset and length of the output in the symmetric space, in bytes.
+        output: (u64, u64),
+    },
+    /// A window, stream or graph of another communicator, device or machine.
+    Foreign {
+        /// What was given.
+        what: String,
+        /// What it belongs to and what was expected.
+        detail: String,
+    },
+    /// Ranks disagree in a registration or at init. The same error on every rank.
+    Mismatch {
+        /// What they disagree about, e.g. `size in bytes`.
+        field: &'static str,
+        /// Each rank's value, in rank order.
+        values: Vec<String>,
+    },
+    /// A rank failed in a collective step; every rank gets this.
+    RankFailed {
+        /// The rank.
+        rank: u32,
+        /// Its error.
+        reason: String,
+    },
+    /// A host-side wait ran past its deadline.
+    Deadline {
+        /// What was waited for.
+        what: String,
+        /// The bound in milliseconds.
+        timeout_ms: u64,
+        /// Ranks that did not come.
+        missing: Vec<u32>,
+    },
+    /// A kernel waited past its bound for a peer.
+    Timeout {
+        /// The rank that waited.
+        rank: u32,
+        /// The peer that did not come.
+        peer: u32,
+        /// Block of the kernel.
+        block: u32,
+        /// The step of the protocol.
+        step: &'static str,
+        /// The epoch waited for.
+        epoch_expected: u32,
+        /// The epoch found.
+        epoch_seen: u32,
+    },
+    /// The communicator is unusable since a peer gave up.
+    Poisoned {
+        /// This rank.
+        rank: u32,
+        /// The rank that gave up first.
+        by: u32,
+    },
+    /// The communicator was aborted by the host.
+    Aborted {
+        /// This rank.
+        rank: u32,
+    },
+    /// Something that stream capture does not allow, or that only it allows.
+    Capture {
+        /// What, and what to do.
+        what: String,
+    },
+    /// Every thread of the simulated machine waits for a word that nobody changes.
+    Deadlock {
+        /// What each waiting thread polls.
+        report: String,
+    },
+    /// A simulated thread did what the machine forbids, e.g. touched unmapped memory.
+    Fault {
+        /// Where, and what is mapped nearby.
+        report: String,
+    },
+    /// The operating system refused.
+    Io {
+        /// What was attempted.
+        what: String,
+        /// What it answered.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// The cause with its operands.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// Names the step that failed; the step named last is printed first.
+    #[must_use]
+    pub fn context(mut self, step: impl Into<String>) -> Self {
+        self.0.context.push(step.into());
+        self
+    }
+}
+
+impl Clone for Error {
+    fn clone(&self) -> Self {
+        Self(Box::new(Repr { kind: self.0.kind.clone(), context: self.0.context.clone() }))
+    }
+}
+
+impl From<ErrorKind> for Error {
+    #[cold]
+    fn from(kind: ErrorKind) -> Self {
+        Self(Box::new(Repr { kind, context: Vec::new() }))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for step in self.0.context.iter().rev() {
+            write!(f, "{step}: ")?;
+        }
+        write!(f, "{}", self.0.kind)
+    }
+}
+
+/// As `Display`, so that `unwrap` reads well.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDriver { reason } => {
+                write!(f, "no usable CUDA driver ({reason}); the simulated machine needs none")
+            }
+            Self::DriverTooOld { driver, ptx, needed } => write!(
+                f,
+                "the kernels are PTX {}.{}, which needs a driver for CUDA {}.{} or later; this one supports CUDA {}.{}",
+                ptx.0, ptx.1, needed.0, needed.1, driver.0, driver.1
+            ),
+            Self::DeviceCount { asked: 0, .. } => write!(f, "0 devices asked for; a communicator needs at least 1"),
+            Self::DeviceCount { asked, found } => write!(f, "{asked} devices asked for, {found} found"),
+            Self::NoSuchDevice { device, found } => write!(f, "no device {device}; {found} found, counted from 0"),
+            Self::NoPeerAccess { device, peer } => {
+                write!(f, "device {device} cannot access the memory of device {peer}; NVLink or PCIe P2P is needed")
+            }
+            Self::Driver { call, code, name, operand } => write!(f, "{call}({operand}) answered {code} {name}"),
+            Self::MissingSymbol { symbol } => {
+                write!(f, "the CUDA driver has no {symbol}; a newer driver is needed for this")
+            }
+            Self::InvalidPtx { origin, log } => write!(f, "PTX from {origin} cannot be loaded: {log}"),
+            Self::Unsupported { what, hint } => write!(f, "{what} is not supported: {hint}"),
+            Self::SizeOverflow { what } => write!(f, "{what} is too large"),
+            Self::InvalidArgument { what, found, allowed } => write!(f, "{what} is {found}, allowed: {allowed}"),
+            Self::WindowTooSmall { what, needed_bytes, found_bytes } => {
+                write!(f, "the {what} needs {needed_bytes} bytes, its window has {found_bytes} from there on")
+            }
+            Self::OutsideWindow { address, len_bytes, nearest } => write!(
+                f,
+                "{len_bytes} bytes at {address:#x} lie in no registered window (nearest: {nearest}); register the memory"
+            ),
+            Self::Misaligned { what, found, required } => {
+                write!(f, "{what} is {found:#x}, must be a multiple of {required}")
+            }
+            Self::PartialOverlap { input, output } => write!(
+                f,
+                "input ({} bytes at offset {:#x}) and output ({} bytes at offset {:#x}) overlap in part; \
+                 they must be the same range or disjoint",
+                input.1, input.0, output.1, output.0
+            ),
+            Self::Foreign { what, detail } => write!(f, "{what} belongs elsewhere: {detail}"),
+            Self::Mismatch { field, values } => {
+                write!(f, "ranks disagree about {field}:")?;
+                values.iter().enumerate().try_for_each(|(rank, value)| write!(f, " rank {rank} {value};"))?;
+                write!(f, " all must be equal")
+            }
+            Self::RankFailed { rank, reason } => write!(f, "rank {rank} failed: {reason}"),
+            Self::Deadline { what, timeout_ms, missing } => {
+                write!(f, "waited {timeout_ms} ms for {what}; missing ranks: {missing:?}")
+            }
+            Self::Timeout { rank, peer, block, step, epoch_expected, epoch_seen } => write!(
+                f,
+                "rank {rank} waited past its bound for rank {peer} ({step}, block {block}, epoch {epoch_expected} \
+                 expected, {epoch_seen} seen); the communicator is poisoned"
+            ),
+            Self::Poisoned { rank, by } => {
+                write!(f, "the communicator of rank {rank} is poisoned: rank {by} gave up waiting")
+            }
+            Self::Aborted { rank } => write!(f, "the communicator of rank {rank} was aborted"),
+            Self::Capture { what } => write!(f, "{what}"),
+            Self::Deadlock { report } => write!(f, "deadlock: {report}"),
+            Self::Fault { report } => write!(f, "fault: {report}"),
+            Self::Io { what, reason } => write!(f, "{what}: {reason}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_the_chain_outermost_first() {
+        let error = Error::from(ErrorKind::DeviceCount { asked: 3, found: 2 }).context("open").context("init");
+        assert_eq!(error.to_string(), "init: open: 3 devices asked for, 2 found");
+        assert_eq!(format!("{error:?}"), error.to_string());
+    }
+
+    #[test]
+    fn is_one_word_wide() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+    }
+}

@@ -1,0 +1,15 @@
+//! Symmetric memory and low-latency NVLink collectives.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`backend`] | the seam between this crate and a machine |
+//! | [`error`] | the one error |
+
+pub mod backend;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+pub mod error;
+#[cfg(feature = "sim")]
+pub mod sim;
+
+pub use error::{Error, ErrorKind, Result};

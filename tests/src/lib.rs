@@ -1,0 +1,1 @@
+//! Cases that run on the simulated machine and on GPUs alike.

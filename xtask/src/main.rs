@@ -1,0 +1,3 @@
+//! Build, test and measure symmem.
+
+fn main() {}
