@@ -27,6 +27,10 @@ const PROFILE_VALUES: [(&str, &str); 9] = [
     ("overflow-checks", "false"),
 ];
 
+/// Arrays that a loop indexes stay in registers only if the loop is unrolled whole: at LLVM's own threshold, tiles of 16
+/// elements land in `.local`.
+const UNROLL_FLAG: &str = "-Cllvm-args=-unroll-threshold=4000";
+
 /// What one run of the compiler makes.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -87,6 +91,7 @@ fn sm_flags(request: &Request) -> Vec<OsString> {
         remap,
         format!("-Ctarget-cpu=sm_{}", request.sm).into(),
         format!("-Ctarget-feature=+ptx{}", request.ptx_version).into(),
+        UNROLL_FLAG.into(),
     ];
     if let Some(nonce) = request.force {
         flags.push(format!("-Cmetadata=force{nonce}").into());
@@ -121,7 +126,10 @@ mod tests {
         );
         assert_eq!(
             last,
-            "--emit=asm=/t/asm/k_sm90.s --remap-path-prefix=/w/= -Ctarget-cpu=sm_90 -Ctarget-feature=+ptx84"
+            format!(
+                "--emit=asm=/t/asm/k_sm90.s --remap-path-prefix=/w/= -Ctarget-cpu=sm_90 -Ctarget-feature=+ptx84 \
+                 {UNROLL_FLAG}"
+            )
         );
         assert!(!rustflags(Path::new("/rs")).contains("sm_"));
     }

@@ -62,13 +62,27 @@ impl fmt::Display for BuildError {
                 write!(f, "`{line}` {outcome}:\n{}", output.trim_end())
             }
             Kind::RustSrc { attempts } => write_attempts(f, attempts),
-            Kind::Violations(violations) => {
-                write!(f, "the PTX breaks {} of its rules:", violations.len())?;
-                violations.iter().try_for_each(|violation| write!(f, "\n  {violation}"))
-            }
+            Kind::Violations(violations) => write_violations(f, violations),
             Kind::Message(text) => f.write_str(text),
         }
     }
+}
+
+/// The first breach of each rule in each kernel, and how many more of its kind there are.
+fn write_violations(f: &mut fmt::Formatter<'_>, violations: &[Violation]) -> fmt::Result {
+    write!(f, "the PTX breaks its rules in {} places:", violations.len())?;
+    let same = |a: &Violation, b: &Violation| a.line > 0 && a.kernel == b.kernel && a.rule == b.rule;
+    for (index, violation) in violations.iter().enumerate() {
+        if violations[..index].iter().any(|earlier| same(earlier, violation)) {
+            continue;
+        }
+        write!(f, "\n  {violation}")?;
+        match violations[index + 1..].iter().filter(|later| same(violation, later)).count() {
+            0 => {}
+            more => write!(f, ", and {more} more such lines")?,
+        }
+    }
+    Ok(())
 }
 
 fn write_attempts(f: &mut fmt::Formatter<'_>, attempts: &[(&'static str, String)]) -> fmt::Result {

@@ -69,7 +69,9 @@ fn all_violations_come_at_once() {
     let found = found(&module("\ttrap;\n\tcall foo;\n\tld.global.nc.b32 %r1, [%rd1];"), &Rules::collective());
     assert_eq!(found.len(), 3, "{found:?}");
     let error = check(&module("\ttrap;\n\tcall foo;"), &Rules::collective()).unwrap_err().to_string();
-    assert!(error.starts_with("the PTX breaks 2 of its rules:\n  kernel k, line 14"), "{error}");
+    assert!(error.starts_with("the PTX breaks its rules in 2 places:\n  kernel k, line 14"), "{error}");
+    let error = check(&module("\ttrap;\n\ttrap;\n\ttrap;"), &Rules::collective()).unwrap_err().to_string();
+    assert!(error.lines().count() == 2 && error.ends_with("`trap;`, and 2 more such lines"), "{error}");
 }
 
 #[test]
