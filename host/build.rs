@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use symmem_builder::check::{PtxText, Rules, check};
-use symmem_builder::{BuildError, Builder};
+use symmem_builder::{BuildError, Builder, Lto};
 
 /// The modules that the crate carries: unicast kernels for sm_80, all for sm_90.
 const SMS: [u32; 2] = [80, 90];
@@ -39,7 +39,8 @@ struct Module {
 fn compile() -> Result<Vec<Module>, BuildError> {
     let device = variable("DEP_SYMMEM_DEVICE_DIR")?;
     println!("cargo::rerun-if-changed={device}/src");
-    let artifacts = SMS.iter().fold(Builder::new(&device), |builder, &sm| builder.sm(sm)).build()?;
+    let artifacts =
+        SMS.iter().fold(Builder::new(&device).lto(Lto::Off), |builder, &sm| builder.sm(sm)).build()?;
     for input in &artifacts.inputs {
         println!("cargo::rerun-if-changed={}", input.display());
     }

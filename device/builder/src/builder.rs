@@ -1,6 +1,6 @@
 //! Stage one: a device crate becomes one PTX module per SM.
 
-use crate::command::{self, Request};
+use crate::command::{self, Lto, Request};
 use crate::error::{BuildError, Result};
 use crate::output::{Lock, publish};
 use crate::rust_src::{self, Compiler, RustSrc};
@@ -43,12 +43,19 @@ pub struct Builder {
     target_dir: Option<PathBuf>,
     sms: Vec<u32>,
     ptx_version: u32,
+    lto: Lto,
 }
 
 impl Builder {
     /// A builder of the device crate in `crate_dir`.
     pub fn new(crate_dir: impl Into<PathBuf>) -> Self {
-        Self { crate_dir: crate_dir.into(), target_dir: None, sms: Vec::new(), ptx_version: 84 }
+        Self {
+            crate_dir: crate_dir.into(),
+            target_dir: None,
+            sms: Vec::new(),
+            ptx_version: 84,
+            lto: Lto::Fat,
+        }
     }
 
     /// Adds a compute capability (major × 10 + minor, for example 90). In the crate, `cfg(target_feature = "sm_90")`
@@ -64,6 +71,13 @@ impl Builder {
     #[must_use]
     pub fn ptx_version(mut self, version: u32) -> Self {
         self.ptx_version = version;
+        self
+    }
+
+    /// Link-time optimisation; the default is [`Lto::Fat`].
+    #[must_use]
+    pub fn lto(mut self, lto: Lto) -> Self {
+        self.lto = lto;
         self
     }
 
@@ -103,8 +117,7 @@ impl Builder {
         let rust_src = rust_src::obtain(&compiler, &crate_dir, &stage)?;
         let root = workspace_root(&crate_dir)?;
         let compilation = Compilation { crate_dir, root, stage, name, compiler, rust_src };
-        let modules =
-            self.sms.iter().map(|&sm| compilation.module(sm, self.ptx_version)).collect::<Result<_>>()?;
+        let modules = self.sms.iter().map(|&sm| compilation.module(self, sm)).collect::<Result<_>>()?;
         Ok(Artifacts { modules, inputs: compilation.inputs(), rust_src: compilation.rust_src })
     }
 
@@ -143,12 +156,14 @@ struct Compilation {
 
 impl Compilation {
     /// Cargo does not track the PTX file: if it is missing after a success, the compiler is made to run.
-    fn module(&self, sm: u32, ptx_version: u32) -> Result<Module> {
+    fn module(&self, builder: &Builder, sm: u32) -> Result<Module> {
         let asm = self.stage.join("asm");
+        let identity = self.identity(builder);
         let mut request = Request {
             sm,
-            ptx_version,
-            output: asm.join(format!("{}_sm{sm}_ptx{ptx_version}_{:016x}.s", self.name, self.identity())),
+            ptx_version: builder.ptx_version,
+            lto: builder.lto,
+            output: asm.join(format!("{}_sm{sm}_{identity:016x}.s", self.name)),
             target_dir: self.stage.clone(),
             root: self.root.clone(),
             locked: self.root.join("Cargo.lock").is_file(),
@@ -170,8 +185,9 @@ impl Compilation {
 
     /// What keeps two crates of one name, or one crate under two compilers, from taking each other's output for theirs
     /// when they share a target directory.
-    fn identity(&self) -> u64 {
+    fn identity(&self, builder: &Builder) -> u64 {
         let mut hasher = DefaultHasher::new();
+        (builder.ptx_version, builder.lto).hash(&mut hasher);
         (
             &self.crate_dir,
             &self.root,

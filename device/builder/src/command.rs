@@ -15,9 +15,8 @@ pub const PROFILE: &str = "device";
 
 /// TOML keys and values below `profile.device`. `line-directives-only` is the only level of debug information that
 /// ptxas 13.0 accepts.
-const PROFILE_VALUES: [(&str, &str); 9] = [
+const PROFILE_VALUES: [(&str, &str); 8] = [
     ("inherits", "\"release\""),
-    ("lto", "\"fat\""),
     ("codegen-units", "1"),
     ("opt-level", "3"),
     ("panic", "\"abort\""),
@@ -31,6 +30,25 @@ const PROFILE_VALUES: [(&str, &str); 9] = [
 /// elements land in `.local`.
 const UNROLL_FLAG: &str = "-Cllvm-args=-unroll-threshold=4000";
 
+/// Whether the crates are optimised as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lto {
+    /// As one: a function of another crate needs no `#[inline]` to be there. Takes half as long again.
+    Fat,
+    /// Each for itself: every function that a kernel uses from another crate must be generic, small or `#[inline]`. One
+    /// that is not shows as `.extern` in the checks.
+    Off,
+}
+
+impl Lto {
+    fn value(self) -> &'static str {
+        match self {
+            Lto::Fat => "\"fat\"",
+            Lto::Off => "\"off\"",
+        }
+    }
+}
+
 /// What one run of the compiler makes.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -38,6 +56,8 @@ pub struct Request {
     pub sm: u32,
     /// PTX ISA version as major × 10 + minor.
     pub ptx_version: u32,
+    /// Link-time optimisation.
+    pub lto: Lto,
     /// Where the PTX goes.
     pub output: PathBuf,
     /// The target directory of stage one.
@@ -60,7 +80,7 @@ pub fn rustflags(library: &Path) -> String {
 pub fn arguments(request: &Request) -> Vec<OsString> {
     let mut line: Vec<OsString> = ["rustc", "--lib", "--quiet"].map(Into::into).into();
     line.push(format!("--profile={PROFILE}").into());
-    for (key, value) in PROFILE_VALUES {
+    for (key, value) in PROFILE_VALUES.into_iter().chain([("lto", request.lto.value())]) {
         line.push("--config".into());
         line.push(format!("profile.{PROFILE}.{key}={value}").into());
     }
@@ -107,6 +127,7 @@ mod tests {
         let request = Request {
             sm: 90,
             ptx_version: 84,
+            lto: Lto::Fat,
             output: "/t/asm/k_sm90.s".into(),
             target_dir: "/t".into(),
             root: "/w".into(),

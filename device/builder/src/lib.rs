@@ -39,6 +39,7 @@ mod builder;
 mod testing;
 
 pub use builder::{Artifacts, Builder, Module, outer_target_dir};
+pub use command::Lto;
 pub use error::{BuildError, Result};
 
 /// The compiler release that the flags of [`command`] were tried with.

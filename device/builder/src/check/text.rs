@@ -111,11 +111,11 @@ impl<'a> Parser<'a> {
         if text.is_empty() || text.starts_with(".file") {
             return;
         }
-        if let Some(rest) = text.strip_prefix(".loc") {
-            if rest.starts_with(char::is_whitespace) {
-                self.location = self.locate(rest);
-                return;
-            }
+        if let Some(rest) = text.strip_prefix(".loc")
+            && rest.starts_with(char::is_whitespace)
+        {
+            self.location = self.locate(rest);
+            return;
         }
         self.directive(text);
         let (source, source_line) = self.location.map_or((None, 0), |(file, line)| (Some(file), line));

@@ -7,7 +7,6 @@ pub use report::{KernelResources, parse};
 use crate::environment::{find_in, find_program};
 use crate::error::{BuildError, Result};
 use crate::process;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -53,7 +52,7 @@ impl Ptxas {
     ///
     /// There is no Python with pip, or the wheel cannot be had within three minutes.
     pub fn install(cache_dir: &Path) -> Result<Self> {
-        let path = std::env::var_os("PATH").unwrap_or_else(OsString::new);
+        let path = std::env::var_os("PATH").unwrap_or_default();
         let python = ["python3", "python"].into_iter().find_map(|name| find_in(&path, name));
         let python =
             python.ok_or_else(|| BuildError::message("no `python3` in PATH to install ptxas with"))?;

@@ -103,13 +103,14 @@ fn search(places: &dyn Places) -> Result<RustSrc> {
         return Ok(found);
     }
     let mut attempts = vec![("the sysroot", format!("no {}", places.sysroot().display()))];
-    let ways: [(&'static str, &dyn Fn() -> Result<(), String>); 2] =
-        [("rustup", &|| places.add_by_rustup()), ("the distribution's package", &|| places.unpack_package())];
-    for (name, get) in ways {
-        match get().and_then(|()| present(places).ok_or_else(absent)) {
-            Ok(found) => return Ok(found),
-            Err(why) => attempts.push((name, why)),
-        }
+    let outcome = |got: Result<(), String>| got.and_then(|()| present(places).ok_or_else(absent));
+    match outcome(places.add_by_rustup()) {
+        Ok(found) => return Ok(found),
+        Err(why) => attempts.push(("rustup", why)),
+    }
+    match outcome(places.unpack_package()) {
+        Ok(found) => return Ok(found),
+        Err(why) => attempts.push(("the distribution's package", why)),
     }
     Err(BuildError::rust_src(attempts))
 }
@@ -166,9 +167,9 @@ mod tests {
         asked: RefCell<Vec<&'static str>>,
     }
 
-    fn put(library: &Path) {
+    fn put(library: &Path) -> Result<(), String> {
         std::fs::create_dir_all(library.join("core/src")).unwrap();
-        std::fs::write(library.join("core/src/lib.rs"), "").unwrap();
+        std::fs::write(library.join("core/src/lib.rs"), "").map_err(|error| error.to_string())
     }
 
     impl Places for Fake {
@@ -180,11 +181,11 @@ mod tests {
         }
         fn add_by_rustup(&self) -> Result<(), String> {
             self.asked.borrow_mut().push("rustup");
-            if self.rustup_works { Ok(put(&self.sysroot())) } else { Err("no network for rustup".into()) }
+            if self.rustup_works { put(&self.sysroot()) } else { Err("no network for rustup".into()) }
         }
         fn unpack_package(&self) -> Result<(), String> {
             self.asked.borrow_mut().push("package");
-            if self.package_works { Ok(put(&self.unpacked())) } else { Err("no such package".into()) }
+            if self.package_works { put(&self.unpacked()) } else { Err("no such package".into()) }
         }
     }
 
@@ -198,7 +199,7 @@ mod tests {
             asked: RefCell::default(),
         };
         for place in ["sysroot", "unpacked"].iter().filter(|place| has.contains(place)) {
-            put(&scratch.path().join(place));
+            put(&scratch.path().join(place)).unwrap();
         }
         let found = match search(&fake) {
             Ok(found) => found.library().file_name().unwrap().to_str().unwrap().to_owned(),
