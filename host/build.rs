@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use symmem_builder::check::{PtxText, Rules, check};
+use symmem_builder::check::{KernelRule, PtxText, Rules, check};
 use symmem_builder::{BuildError, Builder, Lto};
+use symmem_device::kernels::KERNELS;
 
 /// The modules that the crate carries: unicast kernels for sm_80, all for sm_90.
 const SMS: [u32; 2] = [80, 90];
@@ -70,12 +71,23 @@ fn ready(dir: &Path) -> Result<Vec<Module>, BuildError> {
 fn checked(module: &Module, remedy: &str) -> Result<(), BuildError> {
     let fail = |what: String| BuildError::message(format!("{}: {what}\n{remedy}", module.origin.display()));
     let sm = PtxText::parse(&module.text).sm;
-    check(&module.text, &Rules::collective()).map_err(|error| fail(error.to_string()))?;
+    check(&module.text, &rules(module.sm)).map_err(|error| fail(error.to_string()))?;
     if sm == module.sm {
         Ok(())
     } else {
         Err(fail(format!("made for sm_{sm}, and sm_{} is wanted", module.sm)))
     }
+}
+
+/// Every kernel of the table that runs on `sm` is there and keeps its promises.
+fn rules(sm: u32) -> Rules {
+    let kernels = KERNELS.iter().filter(|kernel| kernel.sm_min <= sm);
+    kernels.fold(Rules::collective(), |rules, kernel| {
+        let promises = kernel.promises().iter();
+        rules.kernel(promises.fold(KernelRule::new(kernel.name), |rule, promise| {
+            rule.has(promise.instruction, promise.at_least, promise.at_most)
+        }))
+    })
 }
 
 /// Writes the modules and the table that includes them into `OUT_DIR`.

@@ -37,21 +37,10 @@ impl KernelRule {
         Self { name: name.into(), promises: Vec::new() }
     }
 
-    /// Adds an instruction that must be there at least once.
+    /// Adds an instruction that must be there at least `at_least` and at most `at_most` times.
     #[must_use]
-    pub fn has(mut self, instruction: impl Into<String>) -> Self {
-        self.promises.push(Promise { instruction: instruction.into(), at_least: 1, at_most: None });
-        self
-    }
-
-    /// Adds an instruction that must be there exactly `times` times.
-    #[must_use]
-    pub fn has_exactly(mut self, instruction: impl Into<String>, times: u32) -> Self {
-        self.promises.push(Promise {
-            instruction: instruction.into(),
-            at_least: times,
-            at_most: Some(times),
-        });
+    pub fn has(mut self, instruction: impl Into<String>, at_least: u32, at_most: Option<u32>) -> Self {
+        self.promises.push(Promise { instruction: instruction.into(), at_least, at_most });
         self
     }
 }

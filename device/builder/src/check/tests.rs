@@ -84,12 +84,19 @@ fn trap_is_allowed_where_a_kernel_is_no_collective() {
 fn promises_are_counted() {
     let body = "\tbar.sync \t0;\n\t@%p1 bar.sync \t0;\n\tbarrier.sync 1;\n\tst.relaxed.sys.global.v4.b32 [%rd1], {%r0};";
     for (rule, expected) in [
-        (KernelRule::new("k").has("bar.sync"), None),
-        (KernelRule::new("k").has("bar.sync 0"), None),
-        (KernelRule::new("k").has_exactly("bar.sync", 2), None),
-        (KernelRule::new("k").has("st.relaxed.sys.global.v4"), None),
-        (KernelRule::new("k").has_exactly("bar", 1), Some("kernel k: exactly 1 promised, 2 found: `bar`")),
-        (KernelRule::new("k").has("st.rel"), Some("kernel k: at least 1 promised, 0 found: `st.rel`")),
+        (KernelRule::new("k").has("bar.sync", 1, None), None),
+        (KernelRule::new("k").has("bar.sync 0", 1, None), None),
+        (KernelRule::new("k").has("bar.sync", 2, Some(2)), None),
+        (KernelRule::new("k").has("st.relaxed.sys.global.v4", 1, None), None),
+        (
+            KernelRule::new("k").has("bar.sync", 3, Some(4)),
+            Some("kernel k: 3 to 4 promised, 2 found: `bar.sync`"),
+        ),
+        (KernelRule::new("k").has("bar", 1, Some(1)), Some("kernel k: exactly 1 promised, 2 found: `bar`")),
+        (
+            KernelRule::new("k").has("st.rel", 1, None),
+            Some("kernel k: at least 1 promised, 0 found: `st.rel`"),
+        ),
         (KernelRule::new("j"), Some("kernel j: the entry is missing: `j`")),
     ] {
         let found = found(&module(body), &Rules::collective().kernel(rule.clone()));
