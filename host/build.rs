@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use symmem_builder::check::{KernelRule, PtxText, Rules, check};
+use symmem_builder::check::{KernelRule, Rules, check};
 use symmem_builder::{BuildError, Builder, Lto};
 use symmem_device::kernels::KERNELS;
 
@@ -30,28 +30,35 @@ fn stage_one() -> Result<(), BuildError> {
     embed(&modules, &PathBuf::from(variable("OUT_DIR")?))
 }
 
-/// PTX of one SM, with what errors call it.
+/// Checked PTX of one SM.
 struct Module {
     sm: u32,
-    origin: PathBuf,
+    /// PTX ISA version as major × 10 + minor.
+    version: u32,
     text: String,
+}
+
+impl Module {
+    fn checked(sm: u32, text: String, origin: &Path, remedy: &str) -> Result<Self, BuildError> {
+        let fail = |what: String| BuildError::message(format!("{}: {what}\n{remedy}", origin.display()));
+        let parsed = check(&text, &rules(sm)).map_err(|error| fail(error.to_string()))?;
+        if parsed.sm != sm {
+            return Err(fail(format!("made for sm_{}, and sm_{sm} is wanted", parsed.sm)));
+        }
+        Ok(Self { sm, version: parsed.version, text })
+    }
 }
 
 fn compile() -> Result<Vec<Module>, BuildError> {
     let device = variable("DEP_SYMMEM_DEVICE_DIR")?;
     println!("cargo::rerun-if-changed={device}/src");
-    let artifacts =
-        SMS.iter().fold(Builder::new(&device).lto(Lto::Off), |builder, &sm| builder.sm(sm)).build()?;
+    let builder = SMS.iter().fold(Builder::new(&device).lto(Lto::Off), |builder, &sm| builder.sm(sm));
+    let artifacts = builder.build()?;
     for input in &artifacts.inputs {
         println!("cargo::rerun-if-changed={}", input.display());
     }
-    let modules: Vec<Module> = artifacts
-        .modules
-        .into_iter()
-        .map(|module| Module { sm: module.sm, origin: module.path, text: module.text })
-        .collect();
-    modules.iter().try_for_each(|module| checked(module, "mend the device crate"))?;
-    Ok(modules)
+    let modules = artifacts.modules.into_iter();
+    modules.map(|made| Module::checked(made.sm, made.text, &made.path, "mend the device crate")).collect()
 }
 
 fn ready(dir: &Path) -> Result<Vec<Module>, BuildError> {
@@ -62,21 +69,9 @@ fn ready(dir: &Path) -> Result<Vec<Module>, BuildError> {
         let text = std::fs::read_to_string(&origin).map_err(|error| {
             BuildError::message(format!("{READY_DIR}: cannot read {}: {error}; {remedy}", origin.display()))
         })?;
-        let module = Module { sm, origin, text };
-        checked(&module, &remedy).map(|()| module)
+        Module::checked(sm, text, &origin, &remedy)
     };
     SMS.into_iter().map(read).collect()
-}
-
-fn checked(module: &Module, remedy: &str) -> Result<(), BuildError> {
-    let fail = |what: String| BuildError::message(format!("{}: {what}\n{remedy}", module.origin.display()));
-    let sm = PtxText::parse(&module.text).sm;
-    check(&module.text, &rules(module.sm)).map_err(|error| fail(error.to_string()))?;
-    if sm == module.sm {
-        Ok(())
-    } else {
-        Err(fail(format!("made for sm_{sm}, and sm_{} is wanted", module.sm)))
-    }
 }
 
 /// Every kernel of the table that runs on `sm` is there and keeps its promises.
@@ -95,14 +90,13 @@ fn embed(modules: &[Module], out_dir: &Path) -> Result<(), BuildError> {
     let mut table = String::from("&[\n");
     for module in modules {
         let file = format!("symmem_sm{}.ptx", module.sm);
-        let version = PtxText::parse(&module.text).version;
         symmem_builder::output::publish(&out_dir.join(&file), &module.text)?;
         writeln!(
             table,
             "    KernelPtx {{ sm: {}, version: ({}, {}), text: include_str!({file:?}) }},",
             module.sm,
-            version / 10,
-            version % 10
+            module.version / 10,
+            module.version % 10
         )
         .expect("a String takes any text");
     }
