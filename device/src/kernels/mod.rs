@@ -9,6 +9,8 @@ mod all_reduce_ll;
 #[cfg(target_arch = "nvptx64")]
 mod all_reduce_two_shot_ld_st;
 mod names;
+#[cfg(not(target_arch = "nvptx64"))]
+mod promises;
 #[cfg(target_arch = "nvptx64")]
 mod share;
 mod table;
@@ -16,5 +18,7 @@ mod table;
 mod words;
 
 pub use names::{Algorithm, Collective, Dtype, Op};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use promises::Promise;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use table::{KERNELS, KernelSpec, find};
