@@ -33,7 +33,7 @@ impl Kernels {
             what: format!("a device of compute capability {}.{}", sm / 10, sm % 10),
             hint: "the kernels need 8.0 or later".into(),
         })?;
-        let module = device.machine().backend().module_load(device.index(), ptx, "symmem's kernels")?;
+        let module = device.machine().backend().module_load(device.index(), ptx.text, "symmem's kernels")?;
         let mut kernels = Self { device: device.clone(), module, functions: Vec::new(), blocks_max: u32::MAX };
         kernels.resolve(sm)?;
         Ok(kernels)

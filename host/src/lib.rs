@@ -11,6 +11,8 @@
 //! | [`symmetric`] | the symmetric space, windows, registration |
 //! | [`comm`] | communicators |
 //! | [`collectives`] | the plan of a collective, and its launch |
+//! | [`multicast_switch`] | whether multicast may be used, and what forbids it |
+//! | [`ptx_version`] | which CUDA version reads which PTX |
 //! | [`error`] | the one error |
 
 pub mod backend;
@@ -23,6 +25,8 @@ pub mod error;
 mod kernels;
 mod kernels_ptx;
 pub mod machine;
+pub mod multicast_switch;
+pub mod ptx_version;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod stream;
