@@ -11,6 +11,7 @@
 //! | [`symmetric`] | the symmetric space, windows, registration |
 //! | [`comm`] | communicators |
 //! | [`collectives`] | the plan of a collective, and its launch |
+//! | [`kernels_ptx`] | the PTX that this build carries |
 //! | [`multicast_switch`] | whether multicast may be used, and what forbids it |
 //! | [`ptx_version`] | which CUDA version reads which PTX |
 //! | [`error`] | the one error |
@@ -23,7 +24,7 @@ pub mod cuda;
 pub mod element;
 pub mod error;
 mod kernels;
-mod kernels_ptx;
+pub mod kernels_ptx;
 pub mod machine;
 pub mod multicast_switch;
 pub mod ptx_version;

@@ -24,7 +24,12 @@ impl<'a> Range<'a> {
     }
 
     /// The range at an address that the window covers.
-    pub(crate) fn at(window: &'a Arc<WindowInner>, address: u64, len_bytes: u64, dtype: Dtype) -> Result<Self> {
+    pub(crate) fn at(
+        window: &'a Arc<WindowInner>,
+        address: u64,
+        len_bytes: u64,
+        dtype: Dtype,
+    ) -> Result<Self> {
         if !address.is_multiple_of(dtype.bytes()) {
             let (what, required) = ("address of an array", dtype.bytes());
             return Err(ErrorKind::Misaligned { what, found: address, required }.into());
@@ -60,7 +65,8 @@ impl Call<'_> {
     fn check(&self, comm: &Comm) -> Result<(u64, u64)> {
         for (what, range) in [("input", &self.input), ("output", &self.output)] {
             if (range.window.comm_id, range.window.rank) != (comm.id(), comm.rank()) {
-                let detail = format!("its window is one of another communicator or rank than {}", comm.rank());
+                let detail =
+                    format!("its window is one of another communicator or rank than {}", comm.rank());
                 return Err(ErrorKind::Foreign { what: format!("the {what}"), detail }.into());
             }
         }
@@ -137,7 +143,9 @@ fn check_stream(stream: &Stream, device: &Device) -> Result<()> {
 /// Bytes of `count` elements for each of `n` ranks.
 pub(crate) fn bytes_of(count: u64, dtype: Dtype, n: u32) -> Result<u64> {
     let bytes = count.checked_mul(dtype.bytes()).and_then(|bytes| bytes.checked_mul(n.into()));
-    bytes.ok_or_else(|| ErrorKind::SizeOverflow { what: format!("{count} elements of {dtype} × {n} ranks") }.into())
+    bytes.ok_or_else(|| {
+        ErrorKind::SizeOverflow { what: format!("{count} elements of {dtype} × {n} ranks") }.into()
+    })
 }
 
 /// One rank's share of `len` elements.

@@ -142,7 +142,8 @@ fn candidates(problem: &Problem) -> impl Iterator<Item = Candidate> {
 fn ll_shape(kernel: &'static KernelSpec, bytes: u64, problem: &Problem) -> Plan {
     let words = bytes.div_ceil(LL_PAYLOAD_BYTES).max(1);
     let small_blocks = words.div_ceil(LL_THREADS_SMALL.into()).min(LL_BLOCKS_SMALL.into());
-    let threads = words.div_ceil(small_blocks).next_multiple_of(32).clamp(LL_THREADS_SMALL.into(), THREADS_MAX.into());
+    let threads =
+        words.div_ceil(small_blocks).next_multiple_of(32).clamp(LL_THREADS_SMALL.into(), THREADS_MAX.into());
     let blocks = words.div_ceil(threads);
     let blocks = limited(blocks, LL_BLOCKS_MAX, problem);
     let shape = LaunchShape { blocks, threads: threads as u32, shared_bytes: 0 };
@@ -217,7 +218,11 @@ mod tests {
             dtype: Dtype::F32,
             op: Some(Op::Sum),
             n_ranks: 2,
-            capabilities: Capabilities { blocks_max: 132, algorithm: Some(Algorithm::TwoShotLdSt), ctas: Some(9) },
+            capabilities: Capabilities {
+                blocks_max: 132,
+                algorithm: Some(Algorithm::TwoShotLdSt),
+                ctas: Some(9),
+            },
         };
         let chosen = plan(&problem).expect("exists");
         assert_eq!((chosen.kernel.algorithm, chosen.shape.blocks), (Algorithm::TwoShotLdSt, 9));

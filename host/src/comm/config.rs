@@ -62,7 +62,8 @@ impl CommConfig {
 fn algorithm_named(name: &str) -> Result<Algorithm> {
     Algorithm::from_name(name).ok_or_else(|| {
         let names: Vec<_> = Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect();
-        ErrorKind::InvalidArgument { what: "SYMMEM_ALGO", found: name.into(), allowed: names.join(", ") }.into()
+        ErrorKind::InvalidArgument { what: "SYMMEM_ALGO", found: name.into(), allowed: names.join(", ") }
+            .into()
     })
 }
 

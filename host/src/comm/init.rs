@@ -111,7 +111,8 @@ fn prepare(device: &Device) -> Result<(DeviceFacts, Kernels, Record)> {
 }
 
 fn hello(device: &Device, facts: &DeviceFacts, kernels: &Kernels, config: &CommConfig) -> Result<Hello> {
-    let place = |wanted| Algorithm::ALL.iter().position(|algorithm| *algorithm == wanted).unwrap_or(0) as u32 + 1;
+    let place =
+        |wanted| Algorithm::ALL.iter().position(|algorithm| *algorithm == wanted).unwrap_or(0) as u32 + 1;
     Ok(Hello {
         memory_bytes: facts.memory_bytes,
         granularity_bytes: device.granularity_bytes()?,
@@ -159,7 +160,8 @@ fn make_dev_base(
 ) -> Result<()> {
     let physical = Arc::new(PhysicalAllocation::new(device, DevBaseLayout::new(agreed.n_ranks).len_bytes())?);
     let too_small = || {
-        let what = format!("DevBase ({} bytes) in a stride of {} bytes", physical.len_bytes(), space.stride_bytes());
+        let what =
+            format!("DevBase ({} bytes) in a stride of {} bytes", physical.len_bytes(), space.stride_bytes());
         ErrorKind::SizeOverflow { what }
     };
     let flat = FlatOffset::new(offsets.allocate(physical.len_bytes()).ok_or_else(too_small)?);

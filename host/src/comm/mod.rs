@@ -83,7 +83,8 @@ impl Comm {
         };
         let workers = devices.iter().zip(seats).map(start).collect::<Result<Vec<_>>>()?;
         let made = devices.iter().zip(workers).enumerate().map(|(rank, (device, (worker, started)))| {
-            let lost = || Err(ErrorKind::RankFailed { rank: rank as u32, reason: "its worker ended".into() }.into());
+            let lost =
+                || Err(ErrorKind::RankFailed { rank: rank as u32, reason: "its worker ended".into() }.into());
             let started = started.recv().unwrap_or_else(|_| lost())?;
             Ok(Self::new(rank as u32, device, worker, started, process.clone()))
         });

@@ -50,7 +50,9 @@ impl StreamOrder {
         let captured = self.last_captured.as_ref().map(|(_, stream)| stream);
         for stream in [captured, self.last_eager.as_ref()].into_iter().flatten() {
             if stream.capture_state()? != CaptureState::None {
-                return Err(capture(&format!("{what} while a stream is being captured; do it before the capture")));
+                return Err(capture(&format!(
+                    "{what} while a stream is being captured; do it before the capture"
+                )));
             }
         }
         Ok(())

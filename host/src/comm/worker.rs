@@ -15,12 +15,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A registration to carry out, and where its result goes.
+#[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) request: Request,
     pub(crate) result: Sender<Result<Arc<WindowInner>>>,
 }
 
 /// What the worker shares with its communicator.
+#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) order: Mutex<StreamOrder>,
     /// Windows registered and not yet dropped, for look-up by address.
@@ -29,6 +31,7 @@ pub(crate) struct Shared {
 }
 
 /// The thread, and the queue of its tasks.
+#[derive(Debug)]
 pub(crate) struct Worker {
     tasks: Option<Sender<Task>>,
     thread: Option<JoinHandle<()>>,
@@ -65,7 +68,8 @@ impl Worker {
             }
             its_seat.leave();
         };
-        let thread = std::thread::Builder::new().name(name).spawn(run).map_err(|error| {
+        let spawned = std::thread::Builder::new().name(name).spawn(run);
+        let thread = spawned.map_err(|error| {
             let what = "starting a registration worker".to_owned();
             ErrorKind::Io { what, reason: error.to_string() }
         })?;
@@ -110,7 +114,8 @@ fn make(
 
 fn serve(mut registrar: Registrar, shared: &Shared, queue: &Receiver<Task>) {
     for task in queue {
-        let span = tracing::info_span!("register", rank = registrar.bootstrap.rank(), request = ?task.request);
+        let span =
+            tracing::info_span!("register", rank = registrar.bootstrap.rank(), request = ?task.request);
         let _entered = span.enter();
         let quiesce = || lock(&shared.order).quiesce(shared.host_timeout);
         let result = registrar.register(&task.request, quiesce);

@@ -87,7 +87,9 @@ impl<T: Pod> Window<T> {
 
     /// All of it, as an output.
     pub fn as_slice_mut(&mut self) -> WindowSliceMut<'_, T> {
-        WindowSliceMut { slice: WindowSlice { inner: &self.inner, first: 0, len: self.len(), element: PhantomData } }
+        WindowSliceMut {
+            slice: WindowSlice { inner: &self.inner, first: 0, len: self.len(), element: PhantomData },
+        }
     }
 
     /// Some of its elements, as an input.

@@ -21,6 +21,7 @@ use crate::{ErrorKind, Result};
 /// [`ErrorKind::SizeOverflow`].
 pub(crate) fn round_up(value: u64, multiple: u64) -> Result<u64> {
     value.checked_next_multiple_of(multiple).ok_or_else(|| {
-        ErrorKind::SizeOverflow { what: format!("{value} bytes, rounded up to a multiple of {multiple},") }.into()
+        ErrorKind::SizeOverflow { what: format!("{value} bytes, rounded up to a multiple of {multiple},") }
+            .into()
     })
 }
