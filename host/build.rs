@@ -1,5 +1,9 @@
 //! Stage one: makes the kernels' PTX, or takes it ready from `SYMMEM_PTX_DIR`, and hands it to `src/kernels_ptx.rs`.
 
+#[cfg(feature = "cuda")]
+#[path = "build/link.rs"]
+mod link;
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use symmem_builder::check::{KernelRule, Rules, check};
@@ -12,6 +16,9 @@ const READY_DIR: &str = "SYMMEM_PTX_DIR";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
+    #[cfg(feature = "cuda")]
+    link::supply_libcuda().expect("OUT_DIR can be written");
     if let Err(error) = stage_one() {
         println!("cargo::error=symmem: no kernels");
         for line in error.to_string().lines() {
