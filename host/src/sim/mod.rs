@@ -1,3 +1,5 @@
 //! The simulated machine.
 
 pub mod interface;
+pub mod ptx;
+pub mod thread;

@@ -1,0 +1,4 @@
+//! Threads that run whole kernels.
+
+mod kernels;
+pub(crate) mod machine;
