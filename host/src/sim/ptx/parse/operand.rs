@@ -143,7 +143,9 @@ impl<'a> OperandReader<'_, 'a> {
                 Operand::Register(register) => Base::Register(register),
                 Operand::Symbol(symbol, _) => Base::Symbol(symbol),
                 _ => {
-                    return Err(self.cursor.error("the address does not begin with a register or a variable"));
+                    return Err(self
+                        .cursor
+                        .error("the address does not begin with a register or a variable"));
                 }
             },
             _ => Base::Absolute,

@@ -1,5 +1,5 @@
 //! Threads that run whole kernels.
 
 mod kernels;
-mod speed;
 pub(crate) mod machine;
+mod speed;

@@ -31,7 +31,15 @@ impl Environment for Flat {
         Ok(())
     }
 
-    fn atomic(&mut self, _: u32, _: MemoryAccess, _: AtomicOp, address: u64, _: u64, _: u64) -> Result<u64, Fault> {
+    fn atomic(
+        &mut self,
+        _: u32,
+        _: MemoryAccess,
+        _: AtomicOp,
+        address: u64,
+        _: u64,
+        _: u64,
+    ) -> Result<u64, Fault> {
         Err(Fault::Unmapped { address })
     }
 
