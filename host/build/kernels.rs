@@ -9,20 +9,20 @@ use symmem_builder::{BuildError, Builder, Lto};
 use symmem_device::kernels::KERNELS;
 
 /// The modules that the crate carries: unicast kernels for sm_80, all for sm_90.
-pub const SMS: [u32; 2] = [80, 90];
+pub(crate) const SMS: [u32; 2] = [80, 90];
 
 /// Checked PTX of one SM.
-pub struct Module {
+pub(crate) struct Module {
     /// Compute capability as major × 10 + minor.
-    pub sm: u32,
+    pub(crate) sm: u32,
     /// PTX ISA version as major × 10 + minor.
-    pub version: u32,
+    pub(crate) version: u32,
     /// The text.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// The name of a module's file.
-pub fn file_name(sm: u32) -> String {
+pub(crate) fn file_name(sm: u32) -> String {
     format!("symmem_sm{sm}.ptx")
 }
 
@@ -31,7 +31,7 @@ pub fn file_name(sm: u32) -> String {
 /// # Errors
 ///
 /// The crate does not compile, or its PTX breaks a rule.
-pub fn compile(device_dir: &Path) -> Result<(Vec<Module>, Vec<PathBuf>), BuildError> {
+pub(crate) fn compile(device_dir: &Path) -> Result<(Vec<Module>, Vec<PathBuf>), BuildError> {
     let builder = SMS.iter().fold(Builder::new(device_dir).lto(Lto::Off), |builder, &sm| builder.sm(sm));
     let artifacts = builder.build()?;
     let modules = artifacts.modules.into_iter();
@@ -44,7 +44,7 @@ pub fn compile(device_dir: &Path) -> Result<(Vec<Module>, Vec<PathBuf>), BuildEr
 /// # Errors
 ///
 /// A file is missing, damaged, or breaks a rule; the error names it and says how to make it.
-pub fn ready(dir: &Path) -> Result<Vec<Module>, BuildError> {
+pub(crate) fn ready(dir: &Path) -> Result<Vec<Module>, BuildError> {
     let remedy = format!("make it anew with `cargo xtask build --ptx {}`", dir.display());
     let read = |sm: u32| {
         let origin = dir.join(file_name(sm));

@@ -5,8 +5,8 @@ use super::machine::SimMachine;
 use super::memory::GRANULARITY_BYTES;
 use crate::backend::{
     Access, Backend, CaptureState, DeviceFacts, EventHandle, FunctionFacts, FunctionHandle, GraphExecHandle,
-    GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind, ModuleHandle, PhysicalHandle, PointerFacts,
-    StreamHandle, WorkCounters,
+    GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind, ModuleHandle, PhysicalHandle,
+    PointerFacts, StreamHandle, WorkCounters,
 };
 use crate::{ErrorKind, Result};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -161,6 +161,11 @@ impl Backend for SimMachine {
     fn stream_create(&self, device: u32) -> Result<StreamHandle> {
         self.check_device(device)?;
         Ok(self.lock().driver.stream_create(device))
+    }
+
+    unsafe fn stream_adopt(&self, device: u32, raw: u64) -> Result<StreamHandle> {
+        self.check_device(device)?;
+        self.lock().driver.stream_adopt(device, StreamHandle(raw))
     }
 
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {

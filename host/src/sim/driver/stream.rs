@@ -6,7 +6,7 @@ use super::task::TaskId;
 use super::{Driver, find, find_mut};
 use crate::backend::{FunctionHandle, LaunchShape, StreamHandle};
 use crate::sim::result::{CAPTURE_UNSUPPORTED, INVALID_HANDLE};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// A stream.
@@ -29,6 +29,16 @@ impl Driver {
         handle
     }
 
+    /// A stream of this machine and device, by its handle.
+    pub(crate) fn stream_adopt(&self, device: u32, handle: StreamHandle) -> Result<StreamHandle> {
+        let found = find(&self.streams, handle, "cuStreamGetCtx")?.device;
+        if found == device {
+            return Ok(handle);
+        }
+        let detail = format!("it works on device {found}, not {device}");
+        Err(ErrorKind::Foreign { what: format!("{handle:?}"), detail }.into())
+    }
+
     /// `cuStreamDestroy`. Work in it still completes.
     pub(crate) fn stream_destroy(&mut self, handle: StreamHandle) -> Result<()> {
         self.refuse_capturing(handle, "cuStreamDestroy")?;
@@ -48,7 +58,8 @@ impl Driver {
 
     /// Refuses a call that a capturing stream does not allow, and breaks the capture, as CUDA does.
     fn refuse_capturing(&mut self, handle: StreamHandle, call: &'static str) -> Result<()> {
-        let Some(capture) = find(&self.streams, handle, call)?.capture.as_ref().map(|capture| capture.id) else {
+        let Some(capture) = find(&self.streams, handle, call)?.capture.as_ref().map(|capture| capture.id)
+        else {
             return Ok(());
         };
         self.invalidate(capture);
@@ -67,7 +78,8 @@ impl Driver {
         let function = find(&self.functions, function, CALL)?.clone();
         let stream = find(&self.streams, handle, CALL)?;
         if stream.device != function.device {
-            let operand = format!("a kernel of device {} on a stream of device {}", function.device, stream.device);
+            let operand =
+                format!("a kernel of device {} on a stream of device {}", function.device, stream.device);
             return Err(INVALID_HANDLE.of(CALL, operand));
         }
         let launch = Arc::new(Launch::new(function, shape, argument)?);

@@ -76,7 +76,9 @@ impl Barriers {
 fn check(barrier: &Barrier, request: BlockBarrier) -> Result<(), Fault> {
     let number = request.barrier;
     if let Some(n_threads) = request.n_threads.filter(|n| *n == 0 || !n.is_multiple_of(WARP)) {
-        return Err(Fault::Other(format!("barrier {number} for {n_threads} threads, not a multiple of a warp")));
+        return Err(Fault::Other(format!(
+            "barrier {number} for {n_threads} threads, not a multiple of a warp"
+        )));
     }
     if barrier.n_arrived == 0 {
         return Ok(());
@@ -116,7 +118,8 @@ impl Barrier {
 mod tests {
     use super::*;
 
-    const SYNC: BlockBarrier = BlockBarrier { barrier: 0, n_threads: None, reduction: None, arrive_only: false };
+    const SYNC: BlockBarrier =
+        BlockBarrier { barrier: 0, n_threads: None, reduction: None, arrive_only: false };
 
     #[test]
     fn waits_for_all_live_threads() {

@@ -63,7 +63,8 @@ impl<P: Probe> Engine<P> {
     fn wait_kind(&self, block: &super::block::Block<P>, lane: &super::block::Lane<P>) -> WaitKind {
         match lane.activity {
             Activity::Barrier(request) => {
-                let at = |other: &Activity| matches!(other, Activity::Barrier(b) if b.barrier == request.barrier);
+                let at =
+                    |other: &Activity| matches!(other, Activity::Barrier(b) if b.barrier == request.barrier);
                 let n_here = block.lanes.iter().filter(|other| at(&other.activity)).count() as u32;
                 WaitKind::Barrier { number: request.barrier, n_here, n_live: block.n_live }
             }

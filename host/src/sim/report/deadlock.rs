@@ -20,7 +20,11 @@ struct Group<'t> {
 }
 
 /// The report of a deadlock. `waiting` is ordered by device, kernel, block and thread.
-pub(crate) fn deadlock(map: &AddressMap, waiting: &[WaitingThread], blocks: &[(Arc<Launch>, usize)]) -> String {
+pub(crate) fn deadlock(
+    map: &AddressMap,
+    waiting: &[WaitingThread],
+    blocks: &[(Arc<Launch>, usize)],
+) -> String {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for thread in waiting {
         match groups.iter_mut().find(|group| alike(group.first, thread)) {
