@@ -6,7 +6,7 @@ use std::{env, fs, path::PathBuf};
 /// (`src/cuda/driver`). Where no CUDA toolkit has the library, an empty text file, which linkers read as a script that
 /// adds nothing, stands in. Where one has it, it stays in sight for other crates of the program; `--as-needed` drops it
 /// here.
-pub fn supply_libcuda() -> std::io::Result<()> {
+pub(crate) fn supply_libcuda() -> std::io::Result<()> {
     println!("cargo::rerun-if-env-changed=CUDA_LIBRARY_PATH");
     if find_cuda_helper::find_cuda_lib_dirs().iter().any(|dir| dir.join("libcuda.so").is_file()) {
         return Ok(());

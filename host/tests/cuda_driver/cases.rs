@@ -230,12 +230,12 @@ fn foreign_stream() {
     let stream = machine.stream_create(1).unwrap();
     let raw = machine.raw_stream(stream);
     // SAFETY: the stream is live.
-    assert_eq!(unsafe { machine.adopt_stream(1, raw) }.unwrap(), stream);
+    assert_eq!(unsafe { machine.stream_adopt(1, raw as u64) }.unwrap(), stream);
     // SAFETY: the stream is live.
-    let error = unsafe { machine.adopt_stream(0, raw) }.unwrap_err();
+    let error = unsafe { machine.stream_adopt(0, raw as u64) }.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Foreign { .. }), "{error}");
     // SAFETY: null is the default stream.
-    let default = unsafe { machine.adopt_stream(1, std::ptr::null_mut()) }.unwrap();
+    let default = unsafe { machine.stream_adopt(1, 0) }.unwrap();
     assert_eq!(machine.raw_stream(default), std::ptr::null_mut());
 }
 
