@@ -5,8 +5,8 @@ use super::machine::SimMachine;
 use super::memory::GRANULARITY_BYTES;
 use crate::backend::{
     Access, Backend, CaptureState, DeviceFacts, EventHandle, FunctionFacts, FunctionHandle, GraphExecHandle,
-    GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind, ModuleHandle, PhysicalHandle, PointerFacts,
-    StreamHandle, WorkCounters,
+    GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind, ModuleHandle, PhysicalHandle,
+    PointerFacts, StreamHandle, WorkCounters,
 };
 use crate::{ErrorKind, Result};
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -127,7 +127,10 @@ impl SimConfig {
     /// Whether `device` can access memory of `peer`.
     pub(crate) fn can_access(&self, device: u32, peer: u32) -> bool {
         device == peer
-            || self.peer_access.as_ref().is_none_or(|matrix| matrix[(device * self.n_devices + peer) as usize])
+            || self
+                .peer_access
+                .as_ref()
+                .is_none_or(|matrix| matrix[(device * self.n_devices + peer) as usize])
     }
 
     /// # Errors
@@ -138,7 +141,12 @@ impl SimConfig {
         let matrix_cells = self.peer_access.as_ref().map_or(cells, Vec::len);
         let rules = [
             ("n_devices", u64::from(self.n_devices), "1 to 1024", (1..=1024).contains(&self.n_devices)),
-            ("device_memory_bytes", self.device_memory_bytes, "at least 2 MiB", self.device_memory_bytes >= 2 << 20),
+            (
+                "device_memory_bytes",
+                self.device_memory_bytes,
+                "at least 2 MiB",
+                self.device_memory_bytes >= 2 << 20,
+            ),
             ("n_multiprocessors", self.n_multiprocessors.into(), "at least 1", self.n_multiprocessors > 0),
             (
                 "threads_per_multiprocessor",
@@ -222,7 +230,9 @@ mod tests {
 
     #[test]
     fn reads_each_variable() {
-        let check = |name, value, expect: fn(&SimConfig) -> bool| assert!(expect(&with(name, value).unwrap()), "{name}");
+        let check = |name, value, expect: fn(&SimConfig) -> bool| {
+            assert!(expect(&with(name, value).unwrap()), "{name}")
+        };
         check("SYMMEM_SIM_DEVICES", "3", |c| c.n_devices == 3);
         check("SYMMEM_SIM_MEMORY_BYTES", "4194304", |c| c.device_memory_bytes == 4 << 20);
         check("SYMMEM_SIM_SEED", " 77 ", |c| c.seed == 77);

@@ -57,7 +57,9 @@ impl Driver {
         }
         if capture.thread != std::thread::current().id() {
             self.invalidate(id);
-            return Err(CAPTURE_WRONG_THREAD.of(CALL, format!("{handle:?}, whose capture another thread began")));
+            return Err(
+                CAPTURE_WRONG_THREAD.of(CALL, format!("{handle:?}, whose capture another thread began"))
+            );
         }
         let unjoined = self.unjoined(id, &joined);
         for stream in self.streams.values_mut() {
@@ -65,7 +67,9 @@ impl Driver {
         }
         let capture = self.captures.remove(&id).expect("a stream names a live capture");
         if capture.invalidated {
-            return Err(CAPTURE_INVALIDATED.of(CALL, format!("{handle:?}, whose capture an earlier call broke")));
+            return Err(
+                CAPTURE_INVALIDATED.of(CALL, format!("{handle:?}, whose capture an earlier call broke"))
+            );
         }
         if let Some(stream) = unjoined {
             return Err(CAPTURE_UNJOINED.of(CALL, format!("{stream:?}, which was forked and not joined")));
@@ -101,7 +105,12 @@ impl Driver {
     }
 
     /// Adds a node behind what the capturing stream has done so far.
-    pub(super) fn capture_node(&mut self, handle: StreamHandle, work: Work, call: &'static str) -> Result<()> {
+    pub(super) fn capture_node(
+        &mut self,
+        handle: StreamHandle,
+        work: Work,
+        call: &'static str,
+    ) -> Result<()> {
         self.refuse_broken_capture(handle, call)?;
         let stream = find_mut(&mut self.streams, handle, call)?;
         let part = stream.capture.as_mut().expect("the caller saw a capture");

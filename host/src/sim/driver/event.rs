@@ -4,7 +4,7 @@ use super::graph::NodeIndex;
 use super::task::TaskId;
 use super::{Driver, find, find_mut};
 use crate::backend::{EventHandle, StreamHandle};
-use crate::sim::result::{CAPTURED_EVENT, CAPTURE_ISOLATION, CAPTURE_MERGE, INVALID_HANDLE, INVALID_VALUE};
+use crate::sim::result::{CAPTURE_ISOLATION, CAPTURE_MERGE, CAPTURED_EVENT, INVALID_HANDLE, INVALID_VALUE};
 use crate::{Error, Result};
 
 /// What an event was last recorded behind.
@@ -50,7 +50,8 @@ impl Driver {
         let from = find(&self.streams, stream, CALL)?;
         let event = find_mut(&mut self.events, event, CALL)?;
         if event.device != from.device {
-            let operand = format!("an event of device {} on a stream of device {}", event.device, from.device);
+            let operand =
+                format!("an event of device {} on a stream of device {}", event.device, from.device);
             return Err(INVALID_HANDLE.of(CALL, operand));
         }
         event.record = match (&from.capture, from.tail) {

@@ -47,7 +47,11 @@ pub(crate) struct Driver {
 }
 
 /// Finds what a handle stands for.
-fn find<'t, H: Ord + std::fmt::Debug, T>(table: &'t BTreeMap<H, T>, handle: H, call: &'static str) -> Result<&'t T> {
+fn find<'t, H: Ord + std::fmt::Debug, T>(
+    table: &'t BTreeMap<H, T>,
+    handle: H,
+    call: &'static str,
+) -> Result<&'t T> {
     table.get(&handle).ok_or_else(|| dead(handle, call))
 }
 

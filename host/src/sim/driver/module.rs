@@ -88,10 +88,16 @@ impl Driver {
         let mut module = ptx::parse(text).map_err(|error| error.with_origin(origin))?;
         let needed = cuda_version(module.version);
         if needed > config.driver_version {
-            return Err(ErrorKind::DriverTooOld { driver: config.driver_version, ptx: module.version, needed }.into());
+            return Err(ErrorKind::DriverTooOld {
+                driver: config.driver_version,
+                ptx: module.version,
+                needed,
+            }
+            .into());
         }
         if module.target_sm > config.sm {
-            let operand = format!("PTX of {origin} for sm_{} on a device of sm_{}", module.target_sm, config.sm);
+            let operand =
+                format!("PTX of {origin} for sm_{} on a device of sm_{}", module.target_sm, config.sm);
             return Err(NO_BINARY_FOR_GPU.of("cuModuleLoadData", operand));
         }
         let statics = Statics::place(memory, &mut module, device)?;

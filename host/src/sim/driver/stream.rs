@@ -48,7 +48,8 @@ impl Driver {
 
     /// Refuses a call that a capturing stream does not allow, and breaks the capture, as CUDA does.
     fn refuse_capturing(&mut self, handle: StreamHandle, call: &'static str) -> Result<()> {
-        let Some(capture) = find(&self.streams, handle, call)?.capture.as_ref().map(|capture| capture.id) else {
+        let Some(capture) = find(&self.streams, handle, call)?.capture.as_ref().map(|capture| capture.id)
+        else {
             return Ok(());
         };
         self.invalidate(capture);
@@ -67,7 +68,8 @@ impl Driver {
         let function = find(&self.functions, function, CALL)?.clone();
         let stream = find(&self.streams, handle, CALL)?;
         if stream.device != function.device {
-            let operand = format!("a kernel of device {} on a stream of device {}", function.device, stream.device);
+            let operand =
+                format!("a kernel of device {} on a stream of device {}", function.device, stream.device);
             return Err(INVALID_HANDLE.of(CALL, operand));
         }
         let launch = Arc::new(Launch::new(function, shape, argument)?);

@@ -63,8 +63,18 @@ mod tests {
         };
         check(AtomicOp::Add, 4, (minus_one, 2, 0), 1);
         check(AtomicOp::Add, 8, (minus_one, 2, 0), minus_one + 2);
-        check(AtomicOp::AddF32, 4, (1.5_f32.to_bits().into(), 2.0_f32.to_bits().into(), 0), 3.5_f32.to_bits().into());
-        check(AtomicOp::AddF32, 4, (f32::INFINITY.to_bits().into(), f32::NEG_INFINITY.to_bits().into(), 0), 0x7fff_ffff);
+        check(
+            AtomicOp::AddF32,
+            4,
+            (1.5_f32.to_bits().into(), 2.0_f32.to_bits().into(), 0),
+            3.5_f32.to_bits().into(),
+        );
+        check(
+            AtomicOp::AddF32,
+            4,
+            (f32::INFINITY.to_bits().into(), f32::NEG_INFINITY.to_bits().into(), 0),
+            0x7fff_ffff,
+        );
         check(AtomicOp::Exchange, 2, (1, 9, 0), 9);
         check(AtomicOp::CompareSwap, 4, (1, 1, 7), 7);
         check(AtomicOp::CompareSwap, 4, (2, 1, 7), 2);

@@ -67,6 +67,12 @@ impl Barriers {
         Ok(barrier.release_if_complete(n_live))
     }
 
+    /// How many threads have come to a barrier that somebody waits at, and how many it waits for.
+    pub(crate) fn state(&self, number: u32, n_live: u32) -> (u32, u32) {
+        let barrier = &self.0[number as usize];
+        (barrier.n_arrived, barrier.n_threads.unwrap_or(n_live))
+    }
+
     /// A thread has exited; `n_live` are left.
     pub(crate) fn after_exit(&mut self, n_live: u32) -> Vec<Released> {
         self.0.iter_mut().filter_map(|barrier| barrier.release_if_complete(n_live)).collect()
@@ -76,7 +82,9 @@ impl Barriers {
 fn check(barrier: &Barrier, request: BlockBarrier) -> Result<(), Fault> {
     let number = request.barrier;
     if let Some(n_threads) = request.n_threads.filter(|n| *n == 0 || !n.is_multiple_of(WARP)) {
-        return Err(Fault::Other(format!("barrier {number} for {n_threads} threads, not a multiple of a warp")));
+        return Err(Fault::Other(format!(
+            "barrier {number} for {n_threads} threads, not a multiple of a warp"
+        )));
     }
     if barrier.n_arrived == 0 {
         return Ok(());
@@ -116,7 +124,8 @@ impl Barrier {
 mod tests {
     use super::*;
 
-    const SYNC: BlockBarrier = BlockBarrier { barrier: 0, n_threads: None, reduction: None, arrive_only: false };
+    const SYNC: BlockBarrier =
+        BlockBarrier { barrier: 0, n_threads: None, reduction: None, arrive_only: false };
 
     #[test]
     fn waits_for_all_live_threads() {

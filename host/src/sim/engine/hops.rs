@@ -122,8 +122,13 @@ mod tests {
     use super::*;
     use crate::sim::interface::{Order, Scope, Space};
 
-    const WORD: MemoryAccess =
-        MemoryAccess { space: Space::Global, order: Order::Relaxed, scope: Scope::Sys, width_bytes: 4, lanes: 1 };
+    const WORD: MemoryAccess = MemoryAccess {
+        space: Space::Global,
+        order: Order::Relaxed,
+        scope: Scope::Sys,
+        width_bytes: 4,
+        lanes: 1,
+    };
     const FENCE: Fence = Fence::Thread(Order::AcqRel, Scope::Sys);
 
     fn at(offset: u64, remote: bool) -> Place {

@@ -61,7 +61,9 @@ impl Occupancy {
     pub(crate) fn place(&mut self, threads: u32, shared_bytes: u32) -> Option<u32> {
         let block = Room::of_block(threads, shared_bytes);
         let n = self.left.len();
-        let found = (self.next..self.next + n).map(|index| index % n).find(|&index| self.left[index].fits(block) > 0)?;
+        let found = (self.next..self.next + n)
+            .map(|index| index % n)
+            .find(|&index| self.left[index].fits(block) > 0)?;
         let left = &mut self.left[found];
         left.threads -= block.threads;
         left.blocks -= 1;

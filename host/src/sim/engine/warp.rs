@@ -54,7 +54,9 @@ fn same_use(lane: u32, own: WarpOp, other: u32, op: WarpOp) -> Result<(), Fault>
     if same {
         return Ok(());
     }
-    Err(Fault::Other(format!("lanes {lane} and {other} of a warp meet in different instructions, {own:?} and {op:?}")))
+    Err(Fault::Other(format!(
+        "lanes {lane} and {other} of a warp meet in different instructions, {own:?} and {op:?}"
+    )))
 }
 
 /// What `lane` gets from a complete exchange among `here`.
@@ -192,7 +194,9 @@ mod tests {
         assert!(complete(1, u32::MAX, &requests).is_err(), "different instructions");
         requests[5] = sync(0b1);
         assert!(complete(5, u32::MAX, &requests).is_err(), "not in its own mask");
-        let alone = [Some(WarpRequest { mask: 1, op: WarpOp::Shuffle { mode: 3, value: 0, lane: 9, clamp: 31 } }); 32];
+        let alone =
+            [Some(WarpRequest { mask: 1, op: WarpOp::Shuffle { mode: 3, value: 0, lane: 9, clamp: 31 } });
+                32];
         assert!(result(0, 1, &alone).is_err(), "from a lane that does not take part");
     }
 }

@@ -140,7 +140,14 @@ mod tests {
         let mut map = AddressMap::default();
         for (physical, &(start, len_bytes)) in ranges.iter().enumerate() {
             let physical = physical as u32;
-            map.insert(Mapping { start, len_bytes, physical, handle: None, owner: 0, rights: vec![Access::None] });
+            map.insert(Mapping {
+                start,
+                len_bytes,
+                physical,
+                handle: None,
+                owner: 0,
+                rights: vec![Access::None],
+            });
         }
         map
     }
@@ -153,7 +160,8 @@ mod tests {
             let expect = ranges.iter().position(|&(start, len)| (start..start + len).contains(&address));
             assert_eq!(map.find(address).map(|mapping| mapping.physical as usize), expect, "{address}");
             for len in 1..30 {
-                let expect = ranges.iter().any(|&(start, size)| start < address + len && address < start + size);
+                let expect =
+                    ranges.iter().any(|&(start, size)| start < address + len && address < start + size);
                 assert_eq!(map.overlaps(address, len), expect, "{address} + {len}");
             }
         }

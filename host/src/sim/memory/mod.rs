@@ -141,7 +141,9 @@ impl Memory {
 
     /// Forgets a handle that is neither referenced nor mapped, and its allocation with the last handle.
     fn forget_if_unused(&mut self, handle: PhysicalHandle) {
-        let Some(&Handle { physical, references: 0, mappings: 0 }) = self.handles.get(&handle) else { return };
+        let Some(&Handle { physical, references: 0, mappings: 0 }) = self.handles.get(&handle) else {
+            return;
+        };
         self.handles.remove(&handle);
         let allocation = self.allocations[physical as usize].as_mut().expect("a named allocation lives");
         allocation.handles -= 1;

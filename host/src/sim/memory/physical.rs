@@ -45,7 +45,8 @@ impl Physical {
     /// `CUDA_ERROR_INVALID_VALUE` when the descriptor is no physical allocation of a simulated machine.
     pub(crate) fn import(fd: BorrowedFd<'_>) -> Result<Self> {
         let refused = |why: &str| {
-            INVALID_VALUE.of("cuMemImportFromShareableHandle", format!("descriptor {}: {why}", fd.as_raw_fd()))
+            INVALID_VALUE
+                .of("cuMemImportFromShareableHandle", format!("descriptor {}: {why}", fd.as_raw_fd()))
         };
         let device = owner(fd).ok_or_else(|| refused("not memory of a simulated machine"))?;
         let seals = fcntl_get_seals(fd).map_err(|_| refused("cannot be sealed"))?;
@@ -82,7 +83,8 @@ pub(crate) fn identity(fd: BorrowedFd<'_>) -> Result<Identity, rustix::io::Errno
 }
 
 fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
-    rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|errno| io("duplicating the descriptor of an allocation", errno))
+    rustix::io::fcntl_dupfd_cloexec(fd, 3)
+        .map_err(|errno| io("duplicating the descriptor of an allocation", errno))
 }
 
 /// The owner that the file's name carries: `/memfd:symmem-sim-device-3 (deleted)`.

@@ -26,7 +26,10 @@ impl Reservation {
     ///
     /// `CUDA_ERROR_OUT_OF_MEMORY` when the address space has no such range.
     pub(crate) fn new(len_bytes: u64, align_bytes: u64, hint: u64) -> Result<Self> {
-        if hint != 0 && hint.is_multiple_of(align_bytes) && let Some(reservation) = Self::at(hint, len_bytes) {
+        if hint != 0
+            && hint.is_multiple_of(align_bytes)
+            && let Some(reservation) = Self::at(hint, len_bytes)
+        {
             return Ok(reservation);
         }
         let refused = || OUT_OF_MEMORY.of("cuMemAddressReserve", format!("{len_bytes} bytes of addresses"));

@@ -26,7 +26,14 @@ impl Memory {
         place.map(start, mapped_bytes, file.fd())?;
         let physical = self.keep(file);
         let rights = vec![Access::ReadWrite; self.n_devices as usize];
-        self.map.insert(Mapping { start, len_bytes: mapped_bytes, physical, handle: None, owner: HOST, rights });
+        self.map.insert(Mapping {
+            start,
+            len_bytes: mapped_bytes,
+            physical,
+            handle: None,
+            owner: HOST,
+            rights,
+        });
         let memory = HostMapped { host: start, device: start, len_bytes };
         self.host.insert(start, HostMemory { _place: place, memory, physical });
         Ok(memory)
@@ -61,7 +68,8 @@ impl Memory {
         let mut at = address;
         while at < end {
             let mapping = self.map.find(at).ok_or_else(|| {
-                INVALID_VALUE.of(call, format!("{len_bytes:#x} bytes at {address:#x}: nothing is mapped at {at:#x}"))
+                INVALID_VALUE
+                    .of(call, format!("{len_bytes:#x} bytes at {address:#x}: nothing is mapped at {at:#x}"))
             })?;
             let rights = mapping.rights[device as usize];
             if rights == Access::None || (needed == Access::ReadWrite && rights == Access::Read) {

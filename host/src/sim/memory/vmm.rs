@@ -76,7 +76,8 @@ impl Memory {
     /// `cuMemImportFromShareableHandle`. A descriptor of an allocation of this machine gives a new handle to it.
     pub(crate) fn import(&mut self, fd: BorrowedFd<'_>) -> Result<PhysicalHandle> {
         let refused = |why: String| {
-            INVALID_VALUE.of("cuMemImportFromShareableHandle", format!("descriptor {}: {why}", fd.as_raw_fd()))
+            INVALID_VALUE
+                .of("cuMemImportFromShareableHandle", format!("descriptor {}: {why}", fd.as_raw_fd()))
         };
         let identity = identity(fd).map_err(|errno| refused(errno.to_string()))?;
         let known = self
@@ -145,9 +146,9 @@ impl Memory {
 
     fn reservation(&self, address: u64, len_bytes: u64, call: &'static str) -> Result<&Reservation> {
         let (_, found) = self.reservations.range(..=address).next_back().unzip();
-        found
-            .filter(|found| found.contains(address, len_bytes))
-            .ok_or_else(|| INVALID_VALUE.of(call, format!("{} lie in no reservation", range(address, len_bytes))))
+        found.filter(|found| found.contains(address, len_bytes)).ok_or_else(|| {
+            INVALID_VALUE.of(call, format!("{} lie in no reservation", range(address, len_bytes)))
+        })
     }
 
     /// Indices of the device mappings that a range consists of.
@@ -159,7 +160,8 @@ impl Memory {
     ) -> Result<std::ops::Range<usize>> {
         self.reservation(address, len_bytes, call)?;
         self.map.exactly(address, len_bytes).ok_or_else(|| {
-            INVALID_VALUE.of(call, format!("{} are not one or several whole mappings", range(address, len_bytes)))
+            INVALID_VALUE
+                .of(call, format!("{} are not one or several whole mappings", range(address, len_bytes)))
         })
     }
 
@@ -188,7 +190,9 @@ impl Memory {
         const CALL: &str = "cuMemSetAccess";
         let indices = self.whole_mappings(address, len_bytes, CALL)?;
         let mappings = self.map.slice_mut(indices);
-        if let Some(far) = mappings.iter().find(|mapping| access != Access::None && !can_access(mapping.owner)) {
+        if let Some(far) =
+            mappings.iter().find(|mapping| access != Access::None && !can_access(mapping.owner))
+        {
             let operand = format!("device {device} cannot reach memory of device {}", far.owner);
             return Err(PEER_ACCESS_UNSUPPORTED.of(CALL, operand));
         }
@@ -204,9 +208,8 @@ impl Memory {
                 mapping_len_bytes: mapping.len_bytes,
                 device: mapping.owner,
             }),
-            None => {
-                Err(INVALID_VALUE.of("cuPointerGetAttribute", format!("{address:#x} is no address of device memory")))
-            }
+            None => Err(INVALID_VALUE
+                .of("cuPointerGetAttribute", format!("{address:#x} is no address of device memory"))),
         }
     }
 }

@@ -23,7 +23,9 @@ pub(crate) fn fault(map: &AddressMap, site: &FaultSite) -> String {
 /// What happened, and the global address where it did.
 fn describe(fault: &Fault) -> (String, Option<u64>) {
     match fault {
-        Fault::Unmapped { address } => (format!("access to {address:#x}, where nothing is mapped"), Some(*address)),
+        Fault::Unmapped { address } => {
+            (format!("access to {address:#x}, where nothing is mapped"), Some(*address))
+        }
         Fault::Rights { address, write: true } => {
             (format!("store or atomic to {address:#x}, which the device may not write"), Some(*address))
         }
@@ -34,7 +36,9 @@ fn describe(fault: &Fault) -> (String, Option<u64>) {
             (format!("access to {address:#x}, which is not a multiple of {required}"), None)
         }
         Fault::OutOfBounds { address, len_bytes } => (
-            format!("access to offset {address:#x} of shared, local or parameter memory of {len_bytes} bytes"),
+            format!(
+                "access to offset {address:#x} of shared, local or parameter memory of {len_bytes} bytes"
+            ),
             None,
         ),
         Fault::Trap => ("the kernel trapped".into(), None),

@@ -30,7 +30,11 @@ pub(super) fn mapping(mapping: &Mapping, device: u32) -> String {
 /// What is mapped at an address, or nearest to it, a line each.
 pub(super) fn nearby(map: &AddressMap, address: u64, device: u32) -> String {
     if let Some(found) = map.find(address) {
-        return format!("\n  mapped there: {}, at offset {:#x}", mapping(found, device), address - found.start);
+        return format!(
+            "\n  mapped there: {}, at offset {:#x}",
+            mapping(found, device),
+            address - found.start
+        );
     }
     let (below, above) = map.neighbours(address);
     let below = below.map_or("nothing".into(), |below| {

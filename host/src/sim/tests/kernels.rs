@@ -151,6 +151,9 @@ fn modules_must_fit_the_driver_and_the_device() {
     );
     refused::<()>(Err(load(&KERNELS.replace(".version 8.4", ".version 8.2"))), 209);
     let broken = load(".version 8.2\n.target sm_80\n.address_size 64\nnonsense");
-    assert!(matches!(broken.kind(), ErrorKind::InvalidPtx { .. }) && broken.to_string().contains("line 4"), "{broken}");
+    assert!(
+        matches!(broken.kind(), ErrorKind::InvalidPtx { .. }) && broken.to_string().contains("line 4"),
+        "{broken}"
+    );
     assert_eq!(machine.live(), LiveCounts::default());
 }
