@@ -18,6 +18,8 @@ mod mnemonic;
 pub mod module;
 mod parse;
 mod token;
+#[cfg(test)]
+mod tests;
 pub(crate) mod types;
 
 pub use error::PtxError;
