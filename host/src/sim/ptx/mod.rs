@@ -17,9 +17,9 @@ pub mod instruction;
 mod mnemonic;
 pub mod module;
 mod parse;
-mod token;
 #[cfg(test)]
 mod tests;
+mod token;
 pub(crate) mod types;
 
 pub use error::PtxError;

@@ -87,7 +87,11 @@ fn shifts_clamp() {
                 let expected = (unsigned << clamped) & mask;
                 let expected = if amount >= bits { 0 } else { expected };
                 assert_eq!(u128::from(left.run(&inputs)), expected, "shl.b{bits} {value:#x} {amount}");
-                assert_eq!(u128::from(right.run(&inputs)), unsigned >> clamped, "shr.u{bits} {value:#x} {amount}");
+                assert_eq!(
+                    u128::from(right.run(&inputs)),
+                    unsigned >> clamped,
+                    "shr.u{bits} {value:#x} {amount}"
+                );
                 let expected = (extended >> clamped) as u128 & mask;
                 assert_eq!(u128::from(signed.run(&inputs)), expected, "shr.s{bits} {value:#x} {amount}");
             }
@@ -102,7 +106,11 @@ fn funnel_shifts_clamp_or_wrap() {
     for amount in (0..70u32).chain([u32::MAX]) {
         for (mode, used) in [("clamp", amount.min(32)), ("wrap", amount & 31)] {
             let run = |side: &str| {
-                Snippet::new(&format!("shf.{side}.{mode}.b32 %r0, %r1, %r2, %r3")).run(&[low, high, amount.into()])
+                Snippet::new(&format!("shf.{side}.{mode}.b32 %r0, %r1, %r2, %r3")).run(&[
+                    low,
+                    high,
+                    amount.into(),
+                ])
             };
             assert_eq!(run("l"), (u128::from(whole) << used >> 32) as u64 & M32, "l {mode} {amount}");
             assert_eq!(run("r"), whole >> used & M32, "r {mode} {amount}");

@@ -36,7 +36,9 @@ fn every_operator_of_floats() {
     for (operator, expected) in operators {
         for (ty, register, [one, two, nan]) in types {
             let snippet = Snippet::new(&format!("setp.{operator}.{ty} %p0, {register}1, {register}2"));
-            for ((a, b), expected) in [(one, two), (one, one), (two, one), (nan, one)].into_iter().zip(expected) {
+            for ((a, b), expected) in
+                [(one, two), (one, one), (two, one), (nan, one)].into_iter().zip(expected)
+            {
                 assert_eq!(snippet.run(&[a, b]), expected, "{operator} {ty} {a:#x} {b:#x}");
             }
         }
