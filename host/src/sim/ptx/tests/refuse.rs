@@ -1,7 +1,8 @@
 //! Texts that must be refused with a line and a name, and damaged ones that must not bring the reader down.
 
 use crate::sim::ptx::parse;
-use crate::sim::thread::tests::machine::module_text;
+use crate::sim::thread::tests::machine::{GLOBAL, Machine, module_text};
+use crate::sim::thread::{ThreadState, run};
 use proptest::prelude::*;
 
 const REGISTERS: &str =
@@ -152,7 +153,15 @@ proptest! {
                 }
             }
         }
-        let _ = parse(&String::from_utf8_lossy(&bytes));
+        // What is still PTX must run to some stop, too.
+        let Ok(module) = parse(&String::from_utf8_lossy(&bytes)) else { return Ok(()) };
+        for kernel in &module.kernels {
+            let mut machine = Machine { global: vec![3; 4096], shared: vec![5; 64], ..Machine::default() };
+            machine.parameters = [GLOBAL, GLOBAL + 2048, 9, 3, 7, 1, 0, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
+            let mut registers = vec![0; kernel.n_registers as usize];
+            let mut thread = ThreadState::new(kernel, &mut registers);
+            run(kernel, &mut thread, &mut registers, &mut machine, 500);
+        }
     }
 
     /// Words of PTX in any order.
