@@ -94,7 +94,8 @@ impl Builder {
     /// # Errors
     ///
     /// The crate or the toolchain is not there, rust-src cannot be had (the error names every place that was tried),
-    /// the crate does not compile (the compiler's words are on standard error), or a step exceeds its time limit.
+    /// the crate does not compile (the error has the compiler's words), or a step exceeds its time limit. Warnings of
+    /// the compiler go to standard error.
     pub fn build(&self) -> Result<Artifacts> {
         let crate_dir = self.crate_dir.canonicalize();
         let crate_dir =
@@ -202,7 +203,9 @@ impl Compilation {
         let mut cargo = environment::tool("cargo", &self.crate_dir);
         cargo.args(command::arguments(request));
         configure(&mut cargo, &self.rust_src);
-        process::stream(&mut cargo, COMPILE_LIMIT)
+        let captured = process::capture(&mut cargo, COMPILE_LIMIT)?;
+        eprint!("{}", without_noise(&captured.stderr));
+        Ok(())
     }
 
     fn inputs(&self) -> Vec<PathBuf> {
@@ -226,6 +229,14 @@ fn configure(cargo: &mut Command, rust_src: &RustSrc) {
     if let RustSrc::Unpacked(library) = rust_src {
         cargo.env("__CARGO_TESTS_ONLY_SRC_ROOT", library);
     }
+}
+
+/// Drops the warning that the compiler gives for every PTX version that it is told: the choice is deliberate.
+fn without_noise(warnings: &str) -> String {
+    let is_noise = |block: &str| {
+        block.trim_start().starts_with("warning: unstable feature specified for `-Ctarget-feature`: `ptx")
+    };
+    warnings.split_inclusive("\n\n").filter(|block| !is_noise(block)).collect()
 }
 
 fn workspace_root(crate_dir: &Path) -> Result<PathBuf> {
@@ -287,6 +298,15 @@ mod tests {
         let files = dep_info_files("/t/liba.a: /w/src/a\\ b.rs /w/src/lib.rs\n\n/w/src/lib.rs:\n");
         assert_eq!(files, ["/w/src/a b.rs", "/w/src/lib.rs"].map(PathBuf::from));
         assert!(dep_info_files("").is_empty());
+    }
+
+    #[test]
+    fn only_deliberate_warnings_are_dropped() {
+        let noise =
+            "warning: unstable feature specified for `-Ctarget-feature`: `ptx84`\n  |\n  = note: this\n\n";
+        let real = "warning: unused variable: `x`\n --> src/lib.rs:1:1\n\n";
+        assert_eq!(without_noise(&format!("{noise}{real}{noise}")), real);
+        assert_eq!(without_noise(""), "");
     }
 
     #[test]

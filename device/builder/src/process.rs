@@ -41,20 +41,6 @@ pub fn capture(command: &mut Command, limit: Duration) -> Result<Captured> {
     }
 }
 
-/// Runs `command` for at most `limit`; what it prints goes to this process's standard error.
-///
-/// # Errors
-///
-/// It cannot be started, ends unsuccessfully or is still running after `limit` (then it is killed).
-pub fn stream(command: &mut Command, limit: Duration) -> Result<()> {
-    command.stdin(Stdio::null()).stdout(std::io::stderr()).stderr(Stdio::inherit());
-    let mut child = start(command)?;
-    match wait(&mut child, command, limit)? {
-        Some(status) if status.success() => Ok(()),
-        ended => Err(BuildError::command(line(command), outcome(ended, limit), String::new())),
-    }
-}
-
 /// The command line as a person would type it.
 pub fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
@@ -127,7 +113,5 @@ mod tests {
     fn a_child_that_does_not_end_is_killed() {
         let error = capture(&mut shell("exec sleep 600"), Duration::from_millis(50)).unwrap_err().to_string();
         assert!(error.contains("was still running after 0 s and was killed"), "{error}");
-        let error = stream(&mut shell("exec sleep 600"), Duration::from_millis(50)).unwrap_err().to_string();
-        assert!(error.contains("was killed"), "{error}");
     }
 }

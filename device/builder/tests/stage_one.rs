@@ -11,17 +11,20 @@ const SOURCE: &str = r#"#![no_std]
 
 #[unsafe(no_mangle)]
 pub unsafe extern "ptx-kernel" fn store(address: u64, value: u64) {
+    // SAFETY: the caller gives an address in global memory.
     unsafe { core::arch::asm!("st.relaxed.sys.global.b64 [{a}], {v};", a = in(reg64) address, v = in(reg64) value) }
 }
 
 #[cfg(target_feature = "sm_90")]
 #[unsafe(no_mangle)]
 pub extern "ptx-kernel" fn new_only() {
+    // SAFETY: every thread of the block is here.
     unsafe { core::arch::nvptx::_syncthreads() }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "ptx-kernel" fn index(words: *mut u32, len: usize, at: usize) {
+    // SAFETY: the caller gives `len` words.
     let words = unsafe { core::slice::from_raw_parts_mut(words, len) };
     words[at] = 1;
 }
@@ -89,5 +92,7 @@ fn a_crate_becomes_one_checked_module_per_sm() {
     assert_eq!(entries(&edited.modules[0].text), ["index", "renamed"]);
     let error =
         Builder::new(tiny_crate("compile error")).sm(90).lto(Lto::Off).build().unwrap_err().to_string();
-    assert!(error.contains("`cargo rustc") && error.contains("failed (exit status: 101)"), "{error}");
+    for part in ["`cargo rustc", "failed (exit status: 101)", "src/lib.rs:1:9"] {
+        assert!(error.contains(part), "{error}");
+    }
 }

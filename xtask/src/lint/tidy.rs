@@ -77,7 +77,7 @@ fn check(text: &str) -> Vec<(usize, String)> {
 
 /// Code before a comment and outside a string has `unsafe {`.
 fn opens_unsafe_block(line: &str) -> bool {
-    let code = line.split("//").next().unwrap_or_default();
+    let code = line.split("//").next().unwrap_or_default().replace("\\\"", "");
     match code.find("unsafe {") {
         Some(at) => code[..at].matches('"').count().is_multiple_of(2),
         None => false,
@@ -126,7 +126,7 @@ fn function_len(lines: &[&str]) -> Option<usize> {
         line.strip_prefix(indent)
             .is_some_and(|rest| rest == "}" || rest.starts_with(')') && rest.ends_with(';'))
     };
-    lines.iter().skip(1).position(|line| is_end(&line)).map(|at| at + 2)
+    lines.iter().skip(1).position(is_end).map(|at| at + 2)
 }
 
 #[cfg(test)]
