@@ -67,6 +67,12 @@ impl Barriers {
         Ok(barrier.release_if_complete(n_live))
     }
 
+    /// How many threads have come to a barrier that somebody waits at, and how many it waits for.
+    pub(crate) fn state(&self, number: u32, n_live: u32) -> (u32, u32) {
+        let barrier = &self.0[number as usize];
+        (barrier.n_arrived, barrier.n_threads.unwrap_or(n_live))
+    }
+
     /// A thread has exited; `n_live` are left.
     pub(crate) fn after_exit(&mut self, n_live: u32) -> Vec<Released> {
         self.0.iter_mut().filter_map(|barrier| barrier.release_if_complete(n_live)).collect()

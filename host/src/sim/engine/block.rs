@@ -62,7 +62,7 @@ pub(super) struct Block<P: Probe> {
     /// `n_registers` for each thread.
     pub(super) registers: Vec<u64>,
     pub(super) shared: Vec<u8>,
-    barriers: Barriers,
+    pub(super) barriers: Barriers,
 }
 
 /// Threads that may run again.

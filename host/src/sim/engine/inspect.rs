@@ -12,8 +12,8 @@ use std::sync::Arc;
 pub(crate) enum WaitKind {
     /// A word to change.
     Poll(Seen),
-    /// The threads of its block, at a barrier of that number; so many have come.
-    Barrier { number: u32, n_here: u32, n_live: u32 },
+    /// The threads of its block, at a barrier of that number; so many of those expected have come.
+    Barrier { number: u32, n_here: u32, n_expected: u32 },
     /// Lanes of its warp.
     Warp { mask: u32 },
     /// Nothing that the machine knows of.
@@ -63,10 +63,8 @@ impl<P: Probe> Engine<P> {
     fn wait_kind(&self, block: &super::block::Block<P>, lane: &super::block::Lane<P>) -> WaitKind {
         match lane.activity {
             Activity::Barrier(request) => {
-                let at =
-                    |other: &Activity| matches!(other, Activity::Barrier(b) if b.barrier == request.barrier);
-                let n_here = block.lanes.iter().filter(|other| at(&other.activity)).count() as u32;
-                WaitKind::Barrier { number: request.barrier, n_here, n_live: block.n_live }
+                let (n_here, n_expected) = block.barriers.state(request.barrier, block.n_live);
+                WaitKind::Barrier { number: request.barrier, n_here, n_expected }
             }
             Activity::Warp(request) => WaitKind::Warp { mask: request.mask },
             _ => lane.polls.last().map_or(WaitKind::Nothing, WaitKind::Poll),

@@ -145,14 +145,15 @@ pub(crate) unsafe fn store_16(address: u64, value: [u64; 2]) {
 #[cfg(target_arch = "x86_64")]
 unsafe fn exchange_16(address: u64, expect: [u64; 2], new: [u64; 2]) -> [u64; 2] {
     let (low, high): (u64, u64);
-    // SAFETY: an aligned 16-byte exchange of mapped memory. `rbx` belongs to the compiler and is put back.
+    // SAFETY: an aligned exchange of mapped memory. `rbx` belongs to the compiler, so it is put back; the operands have
+    // registers of their own, so that none of them is `rbx`.
     unsafe {
         std::arch::asm!(
-            "xchg rbx, {new_low}",
-            "lock cmpxchg16b xmmword ptr [{address}]",
-            "mov rbx, {new_low}",
-            address = in(reg) address,
-            new_low = inout(reg) new[0] => _,
+            "xchg rbx, rsi",
+            "lock cmpxchg16b xmmword ptr [rdi]",
+            "mov rbx, rsi",
+            in("rdi") address,
+            inout("rsi") new[0] => _,
             in("rcx") new[1],
             inout("rax") expect[0] => low,
             inout("rdx") expect[1] => high,

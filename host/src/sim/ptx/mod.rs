@@ -17,6 +17,8 @@ pub mod instruction;
 mod mnemonic;
 pub mod module;
 mod parse;
+#[cfg(test)]
+mod tests;
 mod token;
 pub(crate) mod types;
 

@@ -86,8 +86,8 @@ fn wait(map: &AddressMap, kind: WaitKind) -> String {
             format!("polls shared memory at {:#x}, sees {:#x}", seen.address & !SHARED_BIT, seen.value)
         }
         WaitKind::Poll(seen) => format!("polls {}, sees {:#x}", place(map, seen.address), seen.value),
-        WaitKind::Barrier { number, n_here, n_live } => {
-            format!("waits at block barrier {number}, {n_here} of {n_live} threads are there")
+        WaitKind::Barrier { number, n_here, n_expected } => {
+            format!("waits at block barrier {number}, {n_here} of {n_expected} threads are there")
         }
         WaitKind::Warp { mask } => format!("waits for the lanes {mask:#010x} of its warp"),
         WaitKind::Nothing => "polls nothing that the machine knows of".into(),

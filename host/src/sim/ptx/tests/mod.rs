@@ -1,0 +1,11 @@
+//! Instructions one by one, and texts that are not PTX.
+
+mod access;
+mod bits;
+mod compare;
+mod convert;
+mod float;
+mod half;
+mod integer;
+mod refuse;
+pub(crate) mod snippet;
