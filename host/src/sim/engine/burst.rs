@@ -89,6 +89,7 @@ impl<P: Probe> Engine<P> {
 
     fn end_quiet_by_progress(&mut self) {
         self.quiet_polls = 0;
+        self.n_progress += 1;
         self.clock.end_stall();
     }
 

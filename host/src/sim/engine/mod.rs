@@ -75,6 +75,8 @@ pub(crate) trait Run: Debug + Send {
     fn take_finished(&mut self) -> Vec<TaskId>;
     /// Work counted so far.
     fn counters(&self) -> WorkCounters;
+    /// Grows whenever a thread does something new.
+    fn n_progress(&self) -> u64;
     /// Lets time pass in a stall; `false` when that makes no sense any more.
     fn jump_clock(&mut self) -> bool;
     /// The host changed something: whoever polls gets all his polls again before the machine counts as stalled.
@@ -126,6 +128,7 @@ struct Engine<P: Probe> {
     n_live: u64,
     /// Polls since any thread last did something new.
     quiet_polls: u64,
+    n_progress: u64,
     /// There may be room for a block that waits.
     may_start: bool,
     finished: Vec<TaskId>,
@@ -161,6 +164,7 @@ impl<P: Probe> Engine<P> {
             n_sleeps: 0,
             n_live: 0,
             quiet_polls: 0,
+            n_progress: 0,
             may_start: false,
             finished: Vec::new(),
             instructions: 0,
@@ -238,6 +242,10 @@ impl<P: Probe> Run for Engine<P> {
 
     fn counters(&self) -> WorkCounters {
         WorkCounters { instructions: self.instructions, link_bytes: self.link_bytes, hops: self.probe.hops() }
+    }
+
+    fn n_progress(&self) -> u64 {
+        self.n_progress
     }
 
     fn jump_clock(&mut self) -> bool {
