@@ -10,7 +10,7 @@ mod run;
 mod stop;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use run::run;
 pub use stop::resume_with;

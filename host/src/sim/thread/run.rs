@@ -7,7 +7,8 @@ use crate::sim::ptx::Kernel;
 use crate::sim::ptx::alu::{convert::convert, float, integer};
 use crate::sim::ptx::instruction::{BoolOp, Instruction, NO_SLOT, Own, Slot, SpecialRead};
 
-/// Runs `thread` for at most `budget` instructions. Gives why it stopped and how many instructions it completed.
+/// Runs `thread` for at most `budget` instructions. Gives why it stopped and how many instructions it completed; the
+/// one at which it stopped is not among them, and the guard of an instruction (`@%p`) counts as one of its own.
 ///
 /// `registers` are those that [`ThreadState::new`] filled. See [`super`] for where the program counter stands after
 /// each [`Stop`].
@@ -110,7 +111,9 @@ impl<E: Environment> Frame<'_, E> {
             Instruction::Carry { op, d, flag, a, b } => {
                 let (value, carry) = integer::carry(op, self.get(a), self.get(b), self.get(flag));
                 self.set(d, value);
-                self.set(flag, carry);
+                if op.carry_out {
+                    self.set(flag, carry);
+                }
             }
             Instruction::Float { op, d, a, b, c } => {
                 self.set(d, float::evaluate(op, self.get(a), self.get(b), self.get(c)));
@@ -192,8 +195,8 @@ impl<E: Environment> Frame<'_, E> {
                 return Err(Stop::Sleep { duration_ns: self.get(duration) as u32 });
             }
             Instruction::Trap => return Err(Stop::Fault(Fault::Trap)),
-            // All others are handled before; only the end of the thread is left.
-            _ => return Err(Stop::Exit),
+            Instruction::Exit => return Err(Stop::Exit),
+            _ => unreachable!("`step` and `step_rare` execute all others"),
         }
         Ok(None)
     }

@@ -7,7 +7,7 @@ use super::super::types::Type;
 use super::{Global, ModuleParser};
 
 /// The largest variable that is read; a larger one is a damaged text.
-const MAX_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 26;
 
 /// `.align N .b8 name[SIZE]`, without what comes behind.
 pub(crate) struct Declaration<'a> {

@@ -3,3 +3,4 @@
 mod kernels;
 pub(crate) mod machine;
 mod speed;
+mod stops;

@@ -1,0 +1,12 @@
+//! Instructions one by one, and texts that are not PTX.
+
+mod access;
+mod bits;
+mod compare;
+mod convert;
+mod float;
+mod half;
+mod integer;
+mod refuse;
+mod registers;
+pub(crate) mod snippet;
