@@ -19,9 +19,11 @@ struct Group<'t> {
     last_block: u32,
 }
 
-/// The report of a deadlock, or of a run that is given up, and `why`. `waiting` is ordered by device, kernel, block and thread.
+/// The report of a deadlock, or of a run that is given up, with the reason. `waiting` is ordered by device, kernel,
+/// block and thread.
 pub(crate) fn deadlock(
     map: &AddressMap,
+    why: &str,
     waiting: &[WaitingThread],
     blocks: &[(Arc<Launch>, usize)],
 ) -> String {
