@@ -47,8 +47,10 @@ pub struct CollectiveArgs {
     pub input_offset: u64,
     /// Offset of the output in bytes, equal on all ranks.
     pub output_offset: u64,
-    /// Elements: of the whole message in an all-reduce, of one rank's share in an all-gather.
+    /// All-reduce: elements of the message. All-gather: bytes of one rank's share.
     pub count: u64,
+    /// LL kernels: 8-byte words that one block moves; the host divides so that no kernel has to.
+    pub words_per_block: u64,
 }
 
 /// `FaultRecord::state`: nothing happened.
@@ -181,7 +183,7 @@ impl DevBaseLayout {
 const _: () = {
     assert!(size_of::<DevComm>() == 32);
     assert!(offset_of!(DevComm, record) == 16);
-    assert!(size_of::<CollectiveArgs>() == 56);
+    assert!(size_of::<CollectiveArgs>() == 64);
     assert!(offset_of!(CollectiveArgs, count) == 48);
     assert!(size_of::<FaultRecord>() == 64);
     assert!(offset_of!(FaultRecord, abort) == 28);

@@ -1,11 +1,45 @@
 //! Kernels and kernel DSL of symmem.
 //!
 //! The same crate is compiled twice: by rustc to PTX for the GPU, and for the CPU, where the host crate takes [`abi`]
+//! and the table of kernels from it.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`abi`] | structures that host and device share |
+//! | [`kernels`] | the collectives, one file an algorithm, and the one table of them |
+//! | `ptx` | one function per PTX instruction; the only file with `asm!` |
+//! | `thread` | where a thread stands; the barrier of a block |
+//! | `team` | ranks and symmetric pointers |
+//! | `element` | element types and reductions |
+//! | `span` | wide accesses and ragged ends |
+//! | `wait` | bounded waits |
+//! | `barrier` | the barrier across ranks |
+//! | `ll` | LL packets |
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, stdarch_nvptx, asm_experimental_arch))]
 
 pub mod abi;
+#[cfg(target_arch = "nvptx64")]
+pub mod barrier;
+#[cfg(target_arch = "nvptx64")]
+pub mod element;
+pub mod kernels;
+#[cfg(target_arch = "nvptx64")]
+pub mod ll;
+#[cfg(target_arch = "nvptx64")]
+pub mod ptx;
+#[cfg(target_arch = "nvptx64")]
+pub mod span;
+#[cfg(target_arch = "nvptx64")]
+pub mod team;
+#[cfg(target_arch = "nvptx64")]
+pub mod thread;
+#[cfg(target_arch = "nvptx64")]
+pub mod wait;
+
+/// Never reached: a panic is compiled to `trap`.
+#[cfg(target_arch = "nvptx64")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}

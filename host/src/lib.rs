@@ -1,15 +1,43 @@
 //! Symmetric memory and low-latency NVLink collectives.
 //!
+//! A [`Machine`] has devices; a [`Comm`] joins some of them; [`Comm::alloc`] gives every rank memory that all ranks see
+//! at the same offset, a [`Window`]; [`Comm::all_reduce`] and its kin work on windows, one kernel a call.
+//!
 //! | module | what |
 //! |---|---|
-//! | [`backend`] | the seam between this crate and a machine |
+//! | [`backend`] | the seam: what a machine can do |
+//! | [`machine`], [`stream`] | machines, devices, streams, events, graphs |
+//! | [`vmm`] | physical memory, reservations, mappings |
+//! | [`symmetric`] | the symmetric space, windows, registration |
+//! | [`comm`] | communicators |
+//! | [`collectives`] | the plan of a collective, and its launch |
+//! | [`kernels_ptx`] | the PTX that this build carries |
+//! | [`multicast_switch`] | whether multicast may be used, and what forbids it |
+//! | [`ptx_version`] | which CUDA version reads which PTX |
 //! | [`error`] | the one error |
 
 pub mod backend;
+pub mod collectives;
+pub mod comm;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+pub mod element;
 pub mod error;
+mod kernels;
+pub mod kernels_ptx;
+pub mod machine;
+pub mod multicast_switch;
+pub mod ptx_version;
 #[cfg(feature = "sim")]
 pub mod sim;
+pub mod stream;
+pub mod symmetric;
+pub mod vmm;
 
+pub use comm::{Comm, CommConfig};
+pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
+pub use machine::{Device, Machine};
+pub use stream::{Event, Graph, GraphExec, Stream};
+pub use symmem_device::kernels::{Algorithm, Collective, Dtype, Op};
+pub use symmetric::{Registration, Window, WindowSlice, WindowSliceMut};

@@ -163,6 +163,11 @@ impl Backend for SimMachine {
         Ok(self.lock().driver.stream_create(device))
     }
 
+    unsafe fn stream_adopt(&self, device: u32, raw: u64) -> Result<StreamHandle> {
+        self.check_device(device)?;
+        self.lock().driver.stream_adopt(device, StreamHandle(raw))
+    }
+
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
         self.lock().driver.stream_destroy(stream)
     }

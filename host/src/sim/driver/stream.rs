@@ -6,7 +6,7 @@ use super::task::TaskId;
 use super::{Driver, find, find_mut};
 use crate::backend::{FunctionHandle, LaunchShape, StreamHandle};
 use crate::sim::result::{CAPTURE_UNSUPPORTED, INVALID_HANDLE};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// A stream.
@@ -27,6 +27,16 @@ impl Driver {
         let handle = StreamHandle(self.next_handle());
         self.streams.insert(handle, Stream { device, tail: None, error: None, capture: None });
         handle
+    }
+
+    /// A stream of this machine and device, by its handle.
+    pub(crate) fn stream_adopt(&self, device: u32, handle: StreamHandle) -> Result<StreamHandle> {
+        let found = find(&self.streams, handle, "cuStreamGetCtx")?.device;
+        if found == device {
+            return Ok(handle);
+        }
+        let detail = format!("it works on device {found}, not {device}");
+        Err(ErrorKind::Foreign { what: format!("{handle:?}"), detail }.into())
     }
 
     /// `cuStreamDestroy`. Work in it still completes.

@@ -1,0 +1,319 @@
+//! Stage one: a device crate becomes one PTX module per SM.
+
+use crate::command::{self, Lto, Request};
+use crate::error::{BuildError, Result};
+use crate::output::{Lock, publish};
+use crate::rust_src::{self, Compiler, RustSrc};
+use crate::{environment, process};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, UNIX_EPOCH};
+
+const LOCK_LIMIT: Duration = Duration::from_secs(900);
+const COMPILE_LIMIT: Duration = Duration::from_secs(600);
+const QUERY_LIMIT: Duration = Duration::from_secs(120);
+
+/// PTX of one SM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Compute capability as major × 10 + minor.
+    pub sm: u32,
+    /// The file.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+}
+
+/// What stage one made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artifacts {
+    /// One module per SM, in the order asked for.
+    pub modules: Vec<Module>,
+    /// Files and folders to watch: a change in one of them changes the modules.
+    pub inputs: Vec<PathBuf>,
+    /// Where the source of `core` came from.
+    pub rust_src: RustSrc,
+}
+
+/// Compiles a device crate.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    crate_dir: PathBuf,
+    target_dir: Option<PathBuf>,
+    sms: Vec<u32>,
+    ptx_version: u32,
+    lto: Lto,
+}
+
+impl Builder {
+    /// A builder of the device crate in `crate_dir`.
+    pub fn new(crate_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            crate_dir: crate_dir.into(),
+            target_dir: None,
+            sms: Vec::new(),
+            ptx_version: 84,
+            lto: Lto::Fat,
+        }
+    }
+
+    /// Adds a compute capability (major × 10 + minor, for example 90). In the crate, `cfg(target_feature = "sm_90")`
+    /// holds for 90 and above.
+    #[must_use]
+    pub fn sm(mut self, sm: u32) -> Self {
+        self.sms.push(sm);
+        self
+    }
+
+    /// PTX ISA version as major × 10 + minor. The default 84 is the first with `.b128` accesses and is read by drivers
+    /// from CUDA 12.4 on.
+    #[must_use]
+    pub fn ptx_version(mut self, version: u32) -> Self {
+        self.ptx_version = version;
+        self
+    }
+
+    /// Link-time optimisation; the default is [`Lto::Fat`].
+    #[must_use]
+    pub fn lto(mut self, lto: Lto) -> Self {
+        self.lto = lto;
+        self
+    }
+
+    /// The outer build's target directory; stage one works in its folder `stage1`. Default: found by
+    /// [`outer_target_dir`] from `OUT_DIR` or from this program's own file.
+    #[must_use]
+    pub fn target_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.target_dir = Some(dir.into());
+        self
+    }
+
+    /// Compiles, or finds that nothing changed.
+    ///
+    /// # Errors
+    ///
+    /// The crate or the toolchain is not there, rust-src cannot be had (the error names every place that was tried),
+    /// the crate does not compile (the error has the compiler's words), or a step exceeds its time limit. Warnings of
+    /// the compiler go to standard error.
+    pub fn build(&self) -> Result<Artifacts> {
+        let crate_dir = self.crate_dir.canonicalize();
+        let crate_dir =
+            crate_dir.map_err(|error| BuildError::io("find device crate", &self.crate_dir, error))?;
+        if self.sms.is_empty() {
+            return Err(BuildError::message("no SM was asked for; call `Builder::sm` at least once"));
+        }
+        let manifest = crate_dir.join("Cargo.toml");
+        let text =
+            std::fs::read_to_string(&manifest).map_err(|error| BuildError::io("read", &manifest, error))?;
+        let name = lib_name(&text).ok_or_else(|| {
+            BuildError::message(format!(
+                "{} has no package name: this is no device crate",
+                manifest.display()
+            ))
+        })?;
+        let stage = self.stage_dir()?;
+        let _lock = Lock::take(&stage, LOCK_LIMIT)?;
+        let compiler = Compiler::find(&crate_dir)?;
+        let rust_src = rust_src::obtain(&compiler, &crate_dir, &stage)?;
+        let root = workspace_root(&crate_dir)?;
+        let compilation = Compilation { crate_dir, root, stage, name, compiler, rust_src };
+        let modules = self.sms.iter().map(|&sm| compilation.module(self, sm)).collect::<Result<_>>()?;
+        Ok(Artifacts { modules, inputs: compilation.inputs(), rust_src: compilation.rust_src })
+    }
+
+    fn stage_dir(&self) -> Result<PathBuf> {
+        let target = self.target_dir.clone().or_else(|| {
+            let start =
+                std::env::var_os("OUT_DIR").map(PathBuf::from).or_else(|| std::env::current_exe().ok())?;
+            outer_target_dir(&start)
+        });
+        let target = target.ok_or_else(|| {
+            BuildError::message(
+                "no target directory found above OUT_DIR; name one with `Builder::target_dir`",
+            )
+        })?;
+        let target =
+            std::path::absolute(&target).map_err(|error| BuildError::io("find folder", &target, error))?;
+        Ok(target.join("stage1"))
+    }
+}
+
+/// The target directory that `path` (an `OUT_DIR`, or a program that cargo built) lies in: the nearest folder above it
+/// with cargo's `CACHEDIR.TAG`.
+pub fn outer_target_dir(path: &Path) -> Option<PathBuf> {
+    path.ancestors().skip(1).find(|folder| folder.join("CACHEDIR.TAG").is_file()).map(Path::to_path_buf)
+}
+
+/// One crate under compilation, with the lock held.
+struct Compilation {
+    crate_dir: PathBuf,
+    root: PathBuf,
+    stage: PathBuf,
+    name: String,
+    compiler: Compiler,
+    rust_src: RustSrc,
+}
+
+impl Compilation {
+    /// Cargo does not track the PTX file: if it is missing after a success, the compiler is made to run.
+    fn module(&self, builder: &Builder, sm: u32) -> Result<Module> {
+        let asm = self.stage.join("asm");
+        let identity = self.identity(builder);
+        let mut request = Request {
+            sm,
+            ptx_version: builder.ptx_version,
+            lto: builder.lto,
+            output: asm.join(format!("{}_sm{sm}_{identity:016x}.s", self.name)),
+            target_dir: self.stage.clone(),
+            locked: self.root.join("Cargo.lock").is_file(),
+            force: None,
+        };
+        std::fs::create_dir_all(&asm).map_err(|error| BuildError::io("make folder", &asm, error))?;
+        self.compile(&request)?;
+        if !request.output.is_file() {
+            request.force = Some(UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos()));
+            self.compile(&request)?;
+        }
+        let text = std::fs::read_to_string(&request.output);
+        let text =
+            text.map_err(|error| BuildError::io("read the compiler's output", &request.output, error))?;
+        let path = self.stage.join("ptx").join(format!("{}_sm{sm}.ptx", self.name));
+        publish(&path, &text)?;
+        Ok(Module { sm, path, text })
+    }
+
+    /// What keeps two crates of one name, or one crate under two compilers, from taking each other's output for theirs
+    /// when they share a target directory.
+    fn identity(&self, builder: &Builder) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (builder.ptx_version, builder.lto).hash(&mut hasher);
+        (
+            &self.crate_dir,
+            &self.root,
+            &self.compiler.release,
+            &self.compiler.sysroot,
+            self.rust_src.library(),
+        )
+            .hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn compile(&self, request: &Request) -> Result<()> {
+        let mut cargo = environment::tool("cargo", &self.crate_dir);
+        cargo.args(command::arguments(request));
+        configure(&mut cargo, &self.rust_src);
+        let captured = process::capture(&mut cargo, COMPILE_LIMIT)?;
+        eprint!("{}", without_noise(&captured.stderr));
+        Ok(())
+    }
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs = vec![self.crate_dir.join("src"), self.crate_dir.join("Cargo.toml")];
+        inputs.extend(["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"].map(|file| self.root.join(file)));
+        let folder = self.stage.join(command::DEVICE_TARGET).join(command::PROFILE);
+        // Names the files of path dependencies too; where it is missing, the crate's own folder is still watched.
+        let listed = std::fs::read_to_string(folder.join(format!("lib{}.d", self.name))).unwrap_or_default();
+        inputs.extend(dep_info_files(&listed));
+        inputs.retain(|path| path.exists());
+        inputs.sort();
+        inputs.dedup();
+        inputs
+    }
+}
+
+/// Sets the variables of stage one: unstable flags on the stable compiler, flags of every crate, the source of `core`.
+fn configure(cargo: &mut Command, rust_src: &RustSrc) {
+    cargo.env("RUSTC_BOOTSTRAP", "1");
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", command::rustflags(rust_src.library()));
+    if let RustSrc::Unpacked(library) = rust_src {
+        cargo.env("__CARGO_TESTS_ONLY_SRC_ROOT", library);
+    }
+}
+
+/// Drops the warning that the compiler gives for every PTX version that it is told: the choice is deliberate.
+fn without_noise(warnings: &str) -> String {
+    let is_noise = |block: &str| {
+        block.trim_start().starts_with("warning: unstable feature specified for `-Ctarget-feature`: `ptx")
+    };
+    warnings.split_inclusive("\n\n").filter(|block| !is_noise(block)).collect()
+}
+
+fn workspace_root(crate_dir: &Path) -> Result<PathBuf> {
+    let mut cargo = environment::tool("cargo", crate_dir);
+    cargo.args(["locate-project", "--workspace", "--message-format=plain"]);
+    let manifest = process::capture(&mut cargo, QUERY_LIMIT)?.stdout;
+    let root = Path::new(manifest.trim()).parent().map(Path::to_path_buf);
+    root.ok_or_else(|| BuildError::message(format!("cargo named no workspace for {}", crate_dir.display())))
+}
+
+/// The library's name: `[lib] name`, or the package's with underscores.
+fn lib_name(manifest: &str) -> Option<String> {
+    let mut section = "";
+    let mut package = None;
+    for line in manifest.lines().map(str::trim) {
+        if line.starts_with('[') {
+            section = line;
+        } else if let Some((key, value)) = line.split_once('=')
+            && key.trim() == "name"
+        {
+            let value = value.trim().trim_matches('"').replace('-', "_");
+            match section {
+                "[lib]" => return Some(value),
+                "[package]" => package = Some(value),
+                _ => {}
+            }
+        }
+    }
+    package
+}
+
+/// The files after the colon of a dep-info line, in which `\ ` is a blank inside a name.
+fn dep_info_files(text: &str) -> Vec<PathBuf> {
+    let Some((_, files)) = text.lines().next().and_then(|line| line.split_once(": ")) else {
+        return Vec::new();
+    };
+    let files = files.replace("\\ ", "\0");
+    files.split_whitespace().map(|file| PathBuf::from(file.replace('\0', " "))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_from_the_manifest() {
+        for (manifest, name) in [
+            ("[package]\nname = \"symmem-device\"\n", Some("symmem_device")),
+            ("[package]\nname=\"a\"\n[lib]\nname = \"b\"\n", Some("b")),
+            ("[package]\nname = \"a\"\n[dependencies.x]\nname = \"c\"\n", Some("a")),
+            ("[workspace]\nmembers = []\n", None),
+        ] {
+            assert_eq!(lib_name(manifest).as_deref(), name, "{manifest}");
+        }
+    }
+
+    #[test]
+    fn dep_info_names_every_source() {
+        let files = dep_info_files("/t/liba.a: /w/src/a\\ b.rs /w/src/lib.rs\n\n/w/src/lib.rs:\n");
+        assert_eq!(files, ["/w/src/a b.rs", "/w/src/lib.rs"].map(PathBuf::from));
+        assert!(dep_info_files("").is_empty());
+    }
+
+    #[test]
+    fn only_deliberate_warnings_are_dropped() {
+        let noise =
+            "warning: unstable feature specified for `-Ctarget-feature`: `ptx84`\n  |\n  = note: this\n\n";
+        let real = "warning: unused variable: `x`\n --> src/lib.rs:1:1\n\n";
+        assert_eq!(without_noise(&format!("{noise}{real}{noise}")), real);
+        assert_eq!(without_noise(""), "");
+    }
+
+    #[test]
+    fn bad_input_is_named() {
+        let none = Builder::new("no/such/crate").sm(90).build().unwrap_err().to_string();
+        assert!(none.contains("cannot find device crate no/such/crate"), "{none}");
+        let no_sm = Builder::new(env!("CARGO_MANIFEST_DIR")).build().unwrap_err().to_string();
+        assert!(no_sm.contains("no SM was asked for"), "{no_sm}");
+    }
+}

@@ -1,0 +1,160 @@
+//! The compiler's command line.
+//!
+//! - The profile travels on the command line: a packaged crate has no workspace that could define one, and
+//!   `[profile.release]` would hit the host's build.
+//! - Flags of one SM follow `--`, so that only the device crate is compiled anew for each and `core` serves all.
+//! - A panic is `immediate-abort` in every crate: `trap`, with no call and nothing external.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The target of device code.
+pub const DEVICE_TARGET: &str = "nvptx64-nvidia-cuda";
+/// The profile of device code, which is also the name of its folder below the target.
+pub const PROFILE: &str = "device";
+
+/// TOML keys and values below `profile.device`. `line-directives-only` is the only level of debug information that
+/// ptxas 13.0 accepts.
+const PROFILE_VALUES: [(&str, &str); 8] = [
+    ("inherits", "\"release\""),
+    ("codegen-units", "1"),
+    ("opt-level", "3"),
+    ("panic", "\"abort\""),
+    ("debug", "\"line-directives-only\""),
+    ("incremental", "false"),
+    ("debug-assertions", "false"),
+    ("overflow-checks", "false"),
+];
+
+/// Arrays that a loop indexes stay in registers only if the loop is unrolled whole: at LLVM's own threshold, tiles of 16
+/// elements land in `.local`.
+const UNROLL_FLAG: &str = "-Cllvm-args=-unroll-threshold=4000";
+
+/// Whether the crates are optimised as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lto {
+    /// As one: a function of another crate needs no `#[inline]` to be there. Takes half as long again.
+    Fat,
+    /// Each for itself: every function that a kernel uses from another crate must be generic, small or `#[inline]`. One
+    /// that is not shows as `.extern` in the checks.
+    Off,
+}
+
+impl Lto {
+    fn value(self) -> &'static str {
+        match self {
+            Lto::Fat => "\"fat\"",
+            Lto::Off => "\"off\"",
+        }
+    }
+}
+
+/// What one run of the compiler makes.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Compute capability as major × 10 + minor.
+    pub sm: u32,
+    /// PTX ISA version as major × 10 + minor.
+    pub ptx_version: u32,
+    /// Link-time optimisation.
+    pub lto: Lto,
+    /// Where the PTX goes.
+    pub output: PathBuf,
+    /// The target directory of stage one.
+    pub target_dir: PathBuf,
+    /// Whether the workspace has a `Cargo.lock`; without one, a lock file is kept in the target directory.
+    pub locked: bool,
+    /// Makes the compiler run although nothing changed.
+    pub force: Option<u128>,
+}
+
+/// Flags for every crate, `core` included.
+pub fn rustflags(library: &Path) -> String {
+    let remap = format!("--remap-path-prefix={}=rust/library", library.display());
+    ["-Zunstable-options", "-Cpanic=immediate-abort", &remap].join("\x1f")
+}
+
+/// Arguments of `cargo` for one SM.
+pub fn arguments(request: &Request) -> Vec<OsString> {
+    let mut line: Vec<OsString> = ["rustc", "--lib", "--quiet"].map(Into::into).into();
+    line.push(format!("--profile={PROFILE}").into());
+    for (key, value) in PROFILE_VALUES.into_iter().chain([("lto", request.lto.value())]) {
+        line.push("--config".into());
+        line.push(format!("profile.{PROFILE}.{key}={value}").into());
+    }
+    if request.locked {
+        line.push("--locked".into());
+    } else {
+        line.push("-Zlockfile-path".into());
+        line.push("--config".into());
+        let lock_file = request.target_dir.join("Cargo.lock");
+        line.push(format!("resolver.lockfile-path={:?}", lock_file.display().to_string()).into());
+    }
+    line.push(format!("--target={DEVICE_TARGET}").into());
+    line.extend(["-Zbuild-std=core", "--crate-type=staticlib", "--target-dir"].map(Into::into));
+    line.push(request.target_dir.clone().into());
+    line.push("--".into());
+    line.extend(sm_flags(request));
+    line
+}
+
+fn sm_flags(request: &Request) -> Vec<OsString> {
+    let mut emit = OsString::from("--emit=asm=");
+    emit.push(&request.output);
+    let mut flags = vec![
+        emit,
+        // Paths relative to the workspace, where cargo runs the compiler. With `--remap-path-prefix` cargo would keep
+        // one state for all SMs, and compile each anew every time.
+        "-Zremap-cwd-prefix=".into(),
+        format!("-Ctarget-cpu=sm_{}", request.sm).into(),
+        format!("-Ctarget-feature=+ptx{}", request.ptx_version).into(),
+        UNROLL_FLAG.into(),
+    ];
+    if let Some(nonce) = request.force {
+        flags.push(format!("-Cmetadata=force{nonce}").into());
+    }
+    flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(locked: bool, force: Option<u128>) -> String {
+        let request = Request {
+            sm: 90,
+            ptx_version: 84,
+            lto: Lto::Fat,
+            output: "/t/asm/k_sm90.s".into(),
+            target_dir: "/t".into(),
+            locked,
+            force,
+        };
+        let words: Vec<_> = arguments(&request).into_iter().map(|word| word.into_string().unwrap()).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn flags_of_one_sm_do_not_reach_core() {
+        let line = line(true, None);
+        let (all, last) = line.split_once(" -- ").unwrap();
+        assert!(
+            !all.contains("sm_90") && all.contains("--locked") && all.contains("profile.device.lto=\"fat\"")
+        );
+        assert_eq!(
+            last,
+            format!(
+                "--emit=asm=/t/asm/k_sm90.s -Zremap-cwd-prefix= -Ctarget-cpu=sm_90 -Ctarget-feature=+ptx84 \
+                 {UNROLL_FLAG}"
+            )
+        );
+        assert!(!rustflags(Path::new("/rs")).contains("sm_"));
+    }
+
+    #[test]
+    fn without_a_lock_file_one_is_kept_in_the_target_directory() {
+        let line = line(false, Some(7));
+        assert!(!line.contains("--locked") && line.ends_with("-Cmetadata=force7"));
+        assert!(line.contains("-Zlockfile-path --config resolver.lockfile-path=\"/t/Cargo.lock\""), "{line}");
+    }
+}

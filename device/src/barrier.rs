@@ -1,0 +1,77 @@
+//! The barrier across ranks: block b of a rank meets block b of every other rank, never another block.
+//!
+//! Memory: one inbox word per (block, sender), written by that sender alone, and one epoch word per block, written by
+//! the block itself. Words only grow, so nothing is ever reset and a captured graph may be replayed.
+//!
+//! Ordering. What any thread of the block did before [`Barrier::sync`] happens before the block barrier at its start
+//! (`bar.sync` orders the threads of a block, PTX ISA 8.9.5), hence before the `st.release.sys` of each arriving thread,
+//! which is cumulative. The waiting thread reads that word with a relaxed load and then fences: release and acquire
+//! patterns that synchronise (PTX ISA 8.9.2). The block barrier at the end hands the order on to all threads of the
+//! block. So everything before the barrier on any rank happens before everything after it on every rank, block by block.
+
+use crate::abi::{DevBaseLayout, DevComm};
+use crate::ptx;
+use crate::team::Team;
+use crate::thread;
+use crate::wait::{Awaited, Watch};
+
+/// The barrier of one block in one kernel.
+pub struct Barrier {
+    team: Team,
+    layout: DevBaseLayout,
+    block: u32,
+    /// Epoch of the last barrier that the block passed.
+    epoch: u32,
+}
+
+impl Barrier {
+    /// Takes up the barrier where the block's last kernel left it.
+    #[inline(always)]
+    pub fn begin(comm: &DevComm) -> Self {
+        let (team, layout, block) =
+            (Team::new(comm), DevBaseLayout::new(comm.n_ranks), thread::block_idx_x());
+        // SAFETY: `DevBase` is mapped; the word was last written by this block's previous kernel.
+        let epoch = unsafe { ptx::ld_weak_b32(team.own_address(layout.barrier_epoch_offset(block))) };
+        Self { team, layout, block, epoch }
+    }
+
+    /// Waits for this block on every rank. Executed by the whole block.
+    #[inline(always)]
+    pub fn sync(&mut self, watch: &mut Watch, step: u32) {
+        thread::sync_threads();
+        let next = self.epoch.wrapping_add(1);
+        let mut distance = thread::thread_idx_x() + 1;
+        while distance < self.team.n_ranks() {
+            self.meet(self.team.neighbour(distance), next, watch, step);
+            distance += thread::block_dim_x();
+        }
+        self.epoch = next;
+        thread::sync_threads();
+    }
+
+    /// Leaves the epoch for the block's next kernel. Behind the last [`Self::sync`].
+    #[inline(always)]
+    pub fn end(self) {
+        if thread::thread_idx_x() == 0 {
+            let word = self.team.own_address(self.layout.barrier_epoch_offset(self.block));
+            // SAFETY: `DevBase` is mapped; the block's other threads read the word before the last block barrier.
+            unsafe { ptx::st_weak_b32(word, self.epoch) }
+        }
+    }
+
+    /// Arrives at one peer and waits for it.
+    #[inline(always)]
+    fn meet(&self, peer: u32, next: u32, watch: &mut Watch, step: u32) {
+        let theirs = self.team.address(peer, self.layout.barrier_inbox_offset(self.block, self.team.rank()));
+        let mine = self.team.own_address(self.layout.barrier_inbox_offset(self.block, peer));
+        // SAFETY: `DevBase` of every rank is mapped for this device.
+        unsafe { ptx::st_release_sys_b32(theirs, next) };
+        watch.until(Awaited { peer, step, epoch: next }, || {
+            // SAFETY: as above.
+            let seen = unsafe { ptx::ld_relaxed_sys_b32(mine) };
+            // A peer may already be one barrier ahead; the distance is signed so that the words may wrap.
+            (seen.wrapping_sub(next) as i32 >= 0, seen)
+        });
+        ptx::fence_acq_rel_sys();
+    }
+}

@@ -1,0 +1,53 @@
+//! All-gather `ll`: every rank pushes its share to every peer as LL packets; each unpacks what it receives.
+//!
+//! ```text
+//!   rank r   in ──┬─ slots of every peer ──►  poll   slots[s] ──► out[s]  for every other rank s
+//!                 └────────────────────────────────────────────► out[r]
+//! ```
+//!
+//! One hop, no barrier. Moves 2·S·(n−1) bytes per rank for a share of S bytes: half of each packet is flag.
+//!
+//! Ordering: all that crosses the link is LL packets; see [`crate::ll`]. In place, `in` is `out[r]`, which is loaded and
+//! stored by the same thread with the same bytes.
+
+use super::words::{Words, is_full};
+use crate::abi::CollectiveArgs;
+use crate::ll::LlSession;
+use crate::wait::Watch;
+
+#[inline(always)]
+pub(super) fn all_gather_ll(args: &CollectiveArgs) {
+    if is_full(args, args.count) {
+        run::<4, true>(args);
+    } else {
+        run::<1, false>(args);
+    }
+}
+
+#[inline(always)]
+fn run<const N: usize, const FULL: bool>(args: &CollectiveArgs) {
+    let mut watch = Watch::enter(&args.comm);
+    let mut session = LlSession::begin(&args.comm);
+    let mut words = Words::<N, FULL>::new(args, args.count, session.slots());
+    while !words.is_empty() {
+        let own = words.load_and_send(&session);
+        let is_last = words.is_last_tile();
+        if is_last {
+            session.save_epoch();
+        }
+        words.store(words.team.rank() as u64 * args.count, own);
+        let mut distance = 1;
+        while distance < words.team.n_ranks() {
+            let sender = words.team.neighbour(distance);
+            words.store(sender as u64 * args.count, words.receive(&session, &mut watch, sender));
+            distance += 1;
+        }
+        session.retire_bank();
+        if is_last {
+            break;
+        }
+        words.next_tile();
+        session.next_epoch();
+    }
+    watch.leave();
+}

@@ -1,0 +1,206 @@
+//! One function per PTX instruction: the only file of the project with `asm!`.
+//!
+//! The name of an access spells the instruction: `ld_relaxed_sys_v2_b64` is `ld.relaxed.sys.global.v2.b64`. `weak`
+//! accesses have no order and no scope: other threads' accesses to the same bytes must be ordered around them (PTX ISA
+//! 8.4). Addresses are global addresses and must be multiples of the size of the access.
+//!
+//! No `core::sync::atomic` here or anywhere in device code: the backend drops the orderings.
+//!
+//! Functions that touch memory are `unsafe`: the caller vouches that the bytes are mapped for this device with the
+//! rights the access needs.
+#![expect(clippy::missing_safety_doc, reason = "the module documentation gives the one rule for all")]
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each block is one instruction, vouched for by the caller"
+)]
+
+use core::arch::asm;
+
+macro_rules! loads {
+    ($($(#[$doc:meta])* $name:ident = $mnemonic:literal -> $class:ident $type:ty;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub unsafe fn $name(address: u64) -> $type {
+            let value: $type;
+            unsafe {
+                asm!(concat!($mnemonic, " {value}, [{address}];"),
+                    value = out($class) value, address = in(reg64) address, options(nostack, preserves_flags));
+            }
+            value
+        }
+    )*};
+}
+
+macro_rules! stores {
+    ($($(#[$doc:meta])* $name:ident = $mnemonic:literal <- $class:ident $type:ty;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub unsafe fn $name(address: u64, value: $type) {
+            unsafe {
+                asm!(concat!($mnemonic, " [{address}], {value};"),
+                    address = in(reg64) address, value = in($class) value, options(nostack, preserves_flags));
+            }
+        }
+    )*};
+}
+
+macro_rules! loads_v2 {
+    ($($(#[$doc:meta])* $name:ident = $mnemonic:literal;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub unsafe fn $name(address: u64) -> [u64; 2] {
+            let (low, high): (u64, u64);
+            unsafe {
+                asm!(concat!($mnemonic, " {{{low}, {high}}}, [{address}];"),
+                    low = out(reg64) low, high = out(reg64) high, address = in(reg64) address,
+                    options(nostack, preserves_flags));
+            }
+            [low, high]
+        }
+    )*};
+}
+
+macro_rules! stores_v2 {
+    ($($(#[$doc:meta])* $name:ident = $mnemonic:literal;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub unsafe fn $name(address: u64, value: [u64; 2]) {
+            unsafe {
+                asm!(concat!($mnemonic, " [{address}], {{{low}, {high}}};"),
+                    address = in(reg64) address, low = in(reg64) value[0], high = in(reg64) value[1],
+                    options(nostack, preserves_flags));
+            }
+        }
+    )*};
+}
+
+loads! {
+    /// 1 byte.
+    ld_weak_b8 = "ld.global.b8" -> reg16 u16;
+    /// 2 bytes.
+    ld_weak_b16 = "ld.global.b16" -> reg16 u16;
+    /// 4 bytes.
+    ld_weak_b32 = "ld.global.b32" -> reg32 u32;
+    /// 8 bytes.
+    ld_weak_b64 = "ld.global.b64" -> reg64 u64;
+    /// 4 bytes, coherent between all devices and the host.
+    ld_relaxed_sys_b32 = "ld.relaxed.sys.global.b32" -> reg32 u32;
+}
+
+stores! {
+    /// 1 byte: the low one.
+    st_weak_b8 = "st.global.b8" <- reg16 u16;
+    /// 2 bytes.
+    st_weak_b16 = "st.global.b16" <- reg16 u16;
+    /// 4 bytes.
+    st_weak_b32 = "st.global.b32" <- reg32 u32;
+    /// 8 bytes.
+    st_weak_b64 = "st.global.b64" <- reg64 u64;
+    /// 4 bytes, coherent between all devices and the host.
+    st_relaxed_sys_b32 = "st.relaxed.sys.global.b32" <- reg32 u32;
+    /// 4 bytes, behind everything that happened before in this thread's causality order.
+    st_release_sys_b32 = "st.release.sys.global.b32" <- reg32 u32;
+}
+
+loads_v2! {
+    /// 16 bytes as two elements, in no promised order. Bypasses the allocation of an L1 line: for data read once.
+    ld_weak_v2_b64 = "ld.global.L1::no_allocate.v2.b64";
+    /// 16 bytes as two elements, each single-copy atomic and coherent.
+    ld_relaxed_sys_v2_b64 = "ld.relaxed.sys.global.v2.b64";
+}
+
+stores_v2! {
+    /// 16 bytes as two elements, in no promised order.
+    st_weak_v2_b64 = "st.global.v2.b64";
+    /// 16 bytes as two elements, each single-copy atomic and coherent.
+    st_relaxed_sys_v2_b64 = "st.relaxed.sys.global.v2.b64";
+}
+
+/// `fence.acq_rel.sys`: behind a relaxed load it acquires, before a relaxed store it releases (PTX ISA 9.7.13.4).
+#[inline(always)]
+pub fn fence_acq_rel_sys() {
+    unsafe { asm!("fence.acq_rel.sys;", options(nostack, preserves_flags)) }
+}
+
+/// `atom.relaxed.gpu.global.cas.b32`: stores `new` where `expected` stands; gives what stood there.
+#[inline(always)]
+pub unsafe fn atom_relaxed_gpu_cas_b32(address: u64, expected: u32, new: u32) -> u32 {
+    let old: u32;
+    unsafe {
+        asm!("atom.relaxed.gpu.global.cas.b32 {old}, [{address}], {expected}, {new};",
+            old = out(reg32) old, address = in(reg64) address, expected = in(reg32) expected, new = in(reg32) new,
+            options(nostack, preserves_flags));
+    }
+    old
+}
+
+/// `%globaltimer`: nanoseconds since an arbitrary moment, in coarse steps.
+#[inline(always)]
+pub fn globaltimer_ns() -> u64 {
+    let now: u64;
+    unsafe {
+        asm!("mov.u64 {now}, %globaltimer;", now = out(reg64) now, options(nostack, preserves_flags, nomem))
+    }
+    now
+}
+
+/// `bar.warp.sync`: converges the lanes of `mask`, which must name every lane that executes it.
+#[inline(always)]
+pub fn bar_warp_sync(mask: u32) {
+    unsafe { asm!("bar.warp.sync {mask};", mask = in(reg32) mask, options(nostack, preserves_flags)) }
+}
+
+/// `min.NaN.f32`: NaN if either is NaN; −0 is less than +0.
+#[inline(always)]
+pub fn min_nan_f32(a: f32, b: f32) -> f32 {
+    let least: f32;
+    unsafe {
+        asm!("min.NaN.f32 {d}, {a}, {b};", d = out(reg32) least, a = in(reg32) a, b = in(reg32) b,
+            options(nostack, preserves_flags, pure, nomem));
+    }
+    least
+}
+
+/// `max.NaN.f32`: NaN if either is NaN; −0 is less than +0.
+#[inline(always)]
+pub fn max_nan_f32(a: f32, b: f32) -> f32 {
+    let greatest: f32;
+    unsafe {
+        asm!("max.NaN.f32 {d}, {a}, {b};", d = out(reg32) greatest, a = in(reg32) a, b = in(reg32) b,
+            options(nostack, preserves_flags, pure, nomem));
+    }
+    greatest
+}
+
+/// `cvt.f32.f16`: exact.
+#[inline(always)]
+pub fn cvt_f32_f16(bits: u16) -> f32 {
+    let wide: f32;
+    unsafe {
+        asm!("cvt.f32.f16 {d}, {a};", d = out(reg32) wide, a = in(reg16) bits,
+            options(nostack, preserves_flags, pure, nomem));
+    }
+    wide
+}
+
+/// `cvt.rn.f16.f32`: rounds to nearest, ties to even.
+#[inline(always)]
+pub fn cvt_rn_f16_f32(value: f32) -> u16 {
+    let bits: u16;
+    unsafe {
+        asm!("cvt.rn.f16.f32 {d}, {a};", d = out(reg16) bits, a = in(reg32) value,
+            options(nostack, preserves_flags, pure, nomem));
+    }
+    bits
+}
+
+/// `cvt.rn.bf16.f32`: rounds to nearest, ties to even.
+#[inline(always)]
+pub fn cvt_rn_bf16_f32(value: f32) -> u16 {
+    let bits: u16;
+    unsafe {
+        asm!("cvt.rn.bf16.f32 {d}, {a};", d = out(reg16) bits, a = in(reg32) value,
+            options(nostack, preserves_flags, pure, nomem));
+    }
+    bits
+}

@@ -1,0 +1,38 @@
+//! Where a thread stands, and its block's barrier. Names are those of `cuda_std::thread`.
+
+use core::arch::nvptx;
+
+/// Index of the thread in its block.
+#[inline(always)]
+pub fn thread_idx_x() -> u32 {
+    // SAFETY: reads a special register.
+    unsafe { nvptx::_thread_idx_x() as u32 }
+}
+
+/// Threads in a block.
+#[inline(always)]
+pub fn block_dim_x() -> u32 {
+    // SAFETY: reads a special register.
+    unsafe { nvptx::_block_dim_x() as u32 }
+}
+
+/// Index of the block in the grid.
+#[inline(always)]
+pub fn block_idx_x() -> u32 {
+    // SAFETY: reads a special register.
+    unsafe { nvptx::_block_idx_x() as u32 }
+}
+
+/// Blocks in the grid.
+#[inline(always)]
+pub fn grid_dim_x() -> u32 {
+    // SAFETY: reads a special register.
+    unsafe { nvptx::_grid_dim_x() as u32 }
+}
+
+/// Waits for every thread of the block; what they did before happens before what any of them does after.
+#[inline(always)]
+pub fn sync_threads() {
+    // SAFETY: every thread of the block executes the same barriers; callers keep them out of divergent branches.
+    unsafe { nvptx::_syncthreads() }
+}

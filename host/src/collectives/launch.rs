@@ -1,0 +1,158 @@
+//! From a call to a launch: checks against the windows, the plan, the arguments.
+
+use crate::comm::Comm;
+use crate::machine::Device;
+use crate::stream::Stream;
+use crate::symmetric::{WindowInner, WindowOffset, WindowSlice};
+use crate::{ErrorKind, Result};
+use std::sync::Arc;
+use symmem_device::abi::{CollectiveArgs, DevComm};
+use symmem_device::kernels::{Collective, Dtype, Op};
+
+/// Bytes of a window.
+#[derive(Clone, Copy)]
+pub(crate) struct Range<'a> {
+    window: &'a Arc<WindowInner>,
+    offset: WindowOffset,
+    len_bytes: u64,
+}
+
+impl<'a> Range<'a> {
+    pub(crate) fn of<T>(slice: WindowSlice<'a, T>) -> Self {
+        let len_bytes = (slice.len() * size_of::<T>()) as u64;
+        Self { window: slice.window(), offset: slice.offset(), len_bytes }
+    }
+
+    /// The range at an address that the window covers.
+    pub(crate) fn at(
+        window: &'a Arc<WindowInner>,
+        address: u64,
+        len_bytes: u64,
+        dtype: Dtype,
+    ) -> Result<Self> {
+        if !address.is_multiple_of(dtype.bytes()) {
+            let (what, required) = ("address of an array", dtype.bytes());
+            return Err(ErrorKind::Misaligned { what, found: address, required }.into());
+        }
+        let offset = window.find(address, len_bytes).expect("the window was found by this range");
+        Ok(Self { window, offset, len_bytes })
+    }
+
+    /// A part of it.
+    pub(crate) fn part(self, start_bytes: u64, len_bytes: u64) -> Self {
+        Self { offset: WindowOffset::new(self.offset.bytes + start_bytes), len_bytes, ..self }
+    }
+
+    fn flat_bytes(&self) -> u64 {
+        self.window.flat(self.offset).bytes
+    }
+}
+
+/// A collective as it was called.
+pub(crate) struct Call<'a> {
+    pub(crate) collective: Collective,
+    pub(crate) input: Range<'a>,
+    pub(crate) output: Range<'a>,
+    /// Elements of the message, or of one rank's share.
+    pub(crate) count: u64,
+    pub(crate) dtype: Dtype,
+    pub(crate) op: Option<Op>,
+    pub(crate) stream: &'a Stream,
+}
+
+impl Call<'_> {
+    /// Checks the call against its windows; gives the bytes of input and output.
+    fn check(&self, comm: &Comm) -> Result<(u64, u64)> {
+        for (what, range) in [("input", &self.input), ("output", &self.output)] {
+            if (range.window.comm_id, range.window.rank) != (comm.id(), comm.rank()) {
+                let detail =
+                    format!("its window is one of another communicator or rank than {}", comm.rank());
+                return Err(ErrorKind::Foreign { what: format!("the {what}"), detail }.into());
+            }
+        }
+        check_stream(self.stream, comm.device())?;
+        let n_outputs = if self.collective == Collective::AllGather { comm.n_ranks() } else { 1 };
+        let input_bytes = bytes_of(self.count, self.dtype, 1)?;
+        let output_bytes = bytes_of(self.count, self.dtype, n_outputs)?;
+        for (what, range, needed_bytes) in
+            [("input", &self.input, input_bytes), ("output", &self.output, output_bytes)]
+        {
+            if range.len_bytes < needed_bytes {
+                let found_bytes = range.len_bytes;
+                return Err(ErrorKind::WindowTooSmall { what, needed_bytes, found_bytes }.into());
+            }
+        }
+        self.check_overlap(comm.rank(), input_bytes, output_bytes)?;
+        Ok((input_bytes, output_bytes))
+    }
+
+    fn check_overlap(&self, rank: u32, input_bytes: u64, output_bytes: u64) -> Result<()> {
+        let (input, output) = (self.input.flat_bytes(), self.output.flat_bytes());
+        let in_place = match self.collective {
+            Collective::AllReduce => output,
+            Collective::AllGather => output + u64::from(rank) * input_bytes,
+        };
+        let is_disjoint = input + input_bytes <= output || output + output_bytes <= input;
+        if input == in_place || is_disjoint {
+            return Ok(());
+        }
+        Err(ErrorKind::PartialOverlap { input: (input, input_bytes), output: (output, output_bytes) }.into())
+    }
+}
+
+impl Comm {
+    /// Checks, plans and launches a call: one kernel on its stream.
+    pub(crate) fn launch(&mut self, call: &Call<'_>) -> Result<()> {
+        self.check()?;
+        let (input_bytes, _) = call.check(self)?;
+        if call.count == 0 {
+            return Ok(());
+        }
+        let plan = self.plan(call.collective, call.count, call.dtype, call.op)?;
+        let args = CollectiveArgs {
+            comm: self.dev_comm(),
+            input_offset: call.input.flat_bytes(),
+            output_offset: call.output.flat_bytes(),
+            count: if plan.kernel.dtype.is_some() { call.count } else { input_bytes },
+            words_per_block: plan.words_per_block,
+        };
+        self.order().enter(call.stream, [call.input.window, call.output.window])?;
+        self.kernels().launch(plan.kernel, call.stream, plan.shape, &args)
+    }
+
+    fn dev_comm(&self) -> DevComm {
+        DevComm {
+            base_uc: self.space().base_uc(),
+            stride_bytes: self.space().stride_bytes(),
+            record: self.record_address(),
+            rank: self.rank(),
+            n_ranks: self.n_ranks(),
+        }
+    }
+}
+
+fn check_stream(stream: &Stream, device: &Device) -> Result<()> {
+    let on = stream.device();
+    if on.index() == device.index() && on.machine().is_same(device.machine()) {
+        return Ok(());
+    }
+    let detail = format!("it works on device {}, the rank's is {}", on.index(), device.index());
+    Err(ErrorKind::Foreign { what: "the stream".into(), detail }.into())
+}
+
+/// Bytes of `count` elements for each of `n` ranks.
+pub(crate) fn bytes_of(count: u64, dtype: Dtype, n: u32) -> Result<u64> {
+    let bytes = count.checked_mul(dtype.bytes()).and_then(|bytes| bytes.checked_mul(n.into()));
+    bytes.ok_or_else(|| {
+        ErrorKind::SizeOverflow { what: format!("{count} elements of {dtype} × {n} ranks") }.into()
+    })
+}
+
+/// One rank's share of `len` elements.
+pub(crate) fn share_of(len: u64, n_ranks: u32) -> Result<u64> {
+    if len.is_multiple_of(n_ranks.into()) {
+        return Ok(len / u64::from(n_ranks));
+    }
+    let (found, allowed) = (format!("{len} elements"), format!("a multiple of the {n_ranks} ranks"));
+    Err(ErrorKind::InvalidArgument { what: "length of an all-gather in place", found, allowed }.into())
+}

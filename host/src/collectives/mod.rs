@@ -1,0 +1,222 @@
+//! The collectives: what a call checks, which kernel it becomes, how that is launched.
+
+mod launch;
+mod plan;
+
+pub use plan::{Capabilities, Plan, Problem, explain, plan};
+
+use crate::element::Element;
+use crate::stream::Stream;
+use crate::symmetric::{Window, WindowSlice, WindowSliceMut};
+use crate::{Comm, Result};
+use launch::{Call, Range};
+use symmem_device::kernels::{Collective, Dtype, Op};
+
+impl Comm {
+    /// Reduces the inputs of all ranks, element by element, into the output of every rank.
+    ///
+    /// `input` and the first `input.len()` elements of `output` lie at the same offsets on all ranks and do not
+    /// overlap. Runs on `stream`; the result is there when [`Comm::synchronize`] returns. A length of 0 does nothing.
+    /// All ranks get the same bits: the fold starts with rank 0's value, then 1…n−1; f16 and bf16 accumulate in f32 and
+    /// round once.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::WindowTooSmall`], [`crate::ErrorKind::PartialOverlap`], [`crate::ErrorKind::Foreign`] for a
+    /// window or stream of another communicator or device, [`crate::ErrorKind::Unsupported`],
+    /// [`crate::ErrorKind::Capture`], what made the communicator unusable earlier, or what the machine answers.
+    pub fn all_reduce<'a, T: Element>(
+        &mut self,
+        input: impl Into<WindowSlice<'a, T>>,
+        output: impl Into<WindowSliceMut<'a, T>>,
+        op: Op,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (input, output) = (input.into(), output.into());
+        self.launch(&Call {
+            collective: Collective::AllReduce,
+            input: Range::of(input),
+            output: Range::of(output.as_slice()),
+            count: input.len() as u64,
+            dtype: T::DTYPE,
+            op: Some(op),
+            stream,
+        })
+    }
+
+    /// As [`Comm::all_reduce`], with the result in place of the input.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comm::all_reduce`].
+    pub fn all_reduce_in_place<'a, T: Element>(
+        &mut self,
+        data: impl Into<WindowSliceMut<'a, T>>,
+        op: Op,
+        stream: &Stream,
+    ) -> Result<()> {
+        let data = data.into().as_slice();
+        self.launch(&Call {
+            collective: Collective::AllReduce,
+            input: Range::of(data),
+            output: Range::of(data),
+            count: data.len() as u64,
+            dtype: T::DTYPE,
+            op: Some(op),
+            stream,
+        })
+    }
+
+    /// Puts the inputs of all ranks behind each other, in rank order, into the output of every rank.
+    ///
+    /// `output` has room for `n_ranks × input.len()` elements; otherwise as [`Comm::all_reduce`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Comm::all_reduce`].
+    pub fn all_gather<'a, T: Element>(
+        &mut self,
+        input: impl Into<WindowSlice<'a, T>>,
+        output: impl Into<WindowSliceMut<'a, T>>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let (input, output) = (input.into(), output.into());
+        self.launch(&Call {
+            collective: Collective::AllGather,
+            input: Range::of(input),
+            output: Range::of(output.as_slice()),
+            count: input.len() as u64,
+            dtype: T::DTYPE,
+            op: None,
+            stream,
+        })
+    }
+
+    /// As [`Comm::all_gather`], with this rank's input already at its place: the `rank`-th of `n_ranks` equal parts of
+    /// `data`, whose length is a multiple of `n_ranks`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comm::all_reduce`]; [`crate::ErrorKind::InvalidArgument`] if the length is no multiple of `n_ranks`.
+    pub fn all_gather_in_place<'a, T: Element>(
+        &mut self,
+        data: impl Into<WindowSliceMut<'a, T>>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let data = data.into().as_slice();
+        let count = launch::share_of(data.len() as u64, self.n_ranks())?;
+        let output = Range::of(data);
+        self.launch(&Call {
+            collective: Collective::AllGather,
+            input: output.part(u64::from(self.rank()) * count * T::DTYPE.bytes(), count * T::DTYPE.bytes()),
+            output,
+            count,
+            dtype: T::DTYPE,
+            op: None,
+            stream,
+        })
+    }
+
+    /// [`Comm::all_reduce`] by addresses in registered windows, for callers whose types are known at run time.
+    ///
+    /// `input` and `output` are addresses of this rank's memory, symmetric ones or the ones it was registered by.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comm::all_reduce`]; [`crate::ErrorKind::OutsideWindow`] for an address that no live window covers,
+    /// [`crate::ErrorKind::Misaligned`] for one that is no multiple of the element's size.
+    pub fn all_reduce_at(
+        &mut self,
+        input: u64,
+        output: u64,
+        count: u64,
+        dtype: Dtype,
+        op: Op,
+        stream: &Stream,
+    ) -> Result<()> {
+        let len_bytes = launch::bytes_of(count, dtype, 1)?;
+        let (input_window, output_window) =
+            (self.window_at(input, len_bytes)?, self.window_at(output, len_bytes)?);
+        self.launch(&Call {
+            collective: Collective::AllReduce,
+            input: Range::at(&input_window, input, len_bytes, dtype)?,
+            output: Range::at(&output_window, output, len_bytes, dtype)?,
+            count,
+            dtype,
+            op: Some(op),
+            stream,
+        })
+    }
+
+    /// [`Comm::all_gather`] by addresses in registered windows; see [`Comm::all_reduce_at`]. `count` is one rank's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comm::all_reduce_at`].
+    pub fn all_gather_at(
+        &mut self,
+        input: u64,
+        output: u64,
+        count: u64,
+        dtype: Dtype,
+        stream: &Stream,
+    ) -> Result<()> {
+        let share_bytes = launch::bytes_of(count, dtype, 1)?;
+        let len_bytes = launch::bytes_of(count, dtype, self.n_ranks())?;
+        let (input_window, output_window) =
+            (self.window_at(input, share_bytes)?, self.window_at(output, len_bytes)?);
+        self.launch(&Call {
+            collective: Collective::AllGather,
+            input: Range::at(&input_window, input, share_bytes, dtype)?,
+            output: Range::at(&output_window, output, len_bytes, dtype)?,
+            count,
+            dtype,
+            op: None,
+            stream,
+        })
+    }
+
+    /// Which algorithm a call with these values takes, and why not another.
+    pub fn explain(&self, collective: Collective, count: u64, dtype: Dtype, op: Option<Op>) -> String {
+        explain(&self.problem(collective, count, dtype, op))
+    }
+
+    /// Which algorithm a call with these values takes.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Unsupported`] if there is no kernel for them.
+    pub fn plan(&self, collective: Collective, count: u64, dtype: Dtype, op: Option<Op>) -> Result<Plan> {
+        plan(&self.problem(collective, count, dtype, op))
+    }
+
+    fn problem(&self, collective: Collective, count: u64, dtype: Dtype, op: Option<Op>) -> Problem {
+        let agreed = self.agreed();
+        Problem {
+            collective,
+            count,
+            dtype,
+            op,
+            n_ranks: agreed.n_ranks,
+            capabilities: Capabilities {
+                blocks_max: agreed.blocks_max,
+                algorithm: agreed.algorithm,
+                ctas: agreed.ctas,
+            },
+        }
+    }
+}
+
+/// Reads a whole window, for tests and examples.
+impl<T: Element> Window<T> {
+    /// Copies all elements to the host. Waits for no stream: the caller orders it.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        let mut values = vec![T::zeroed(); self.len()];
+        self.read(0, &mut values)?;
+        Ok(values)
+    }
+}

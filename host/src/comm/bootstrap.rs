@@ -1,0 +1,42 @@
+//! How the ranks of a communicator tell each other things on the host.
+
+use crate::{ErrorKind, Result};
+use bytemuck::Pod;
+
+/// A meeting of all ranks. Every exchange has a deadline: it ends on all ranks, with a result or an error.
+pub(crate) trait Bootstrap: Send + Sync {
+    /// This rank.
+    fn rank(&self) -> u32;
+    /// All ranks give a message and get everybody's, in rank order. `step` must be the same on all.
+    fn all_gather(&self, step: &'static str, message: Vec<u8>) -> Result<Vec<Vec<u8>>>;
+    /// This rank will come to no further exchange; whoever waits for it is told at once.
+    fn leave(&self);
+}
+
+/// [`Bootstrap::all_gather`] of one structure.
+pub(crate) fn exchange<M: Pod>(bootstrap: &dyn Bootstrap, step: &'static str, message: &M) -> Result<Vec<M>> {
+    let messages = bootstrap.all_gather(step, bytemuck::bytes_of(message).to_vec())?;
+    Ok(messages.iter().map(|bytes| bytemuck::pod_read_unaligned(bytes)).collect())
+}
+
+/// Every rank says how its part went: all go on, or all get the same error, which names the first rank that failed.
+pub(crate) fn agree<T>(bootstrap: &dyn Bootstrap, step: &'static str, local: Result<T>) -> Result<T> {
+    let reason = local.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    let reasons = bootstrap.all_gather(step, reason.into_bytes())?;
+    match reasons.iter().position(|reason| !reason.is_empty()) {
+        None => local,
+        Some(rank) => {
+            let reason = String::from_utf8_lossy(&reasons[rank]).into_owned();
+            Err(ErrorKind::RankFailed { rank: rank as u32, reason }.into())
+        }
+    }
+}
+
+/// The value that all ranks gave for `field`, or the error that lists what each gave.
+pub(crate) fn equal<T: PartialEq + Copy + std::fmt::Display>(field: &'static str, values: &[T]) -> Result<T> {
+    if values.iter().all(|value| *value == values[0]) {
+        return Ok(values[0]);
+    }
+    let values = values.iter().map(ToString::to_string).collect();
+    Err(ErrorKind::Mismatch { field, values }.into())
+}

@@ -1,0 +1,126 @@
+//! Settings of a communicator and the variables they come from.
+
+use crate::{ErrorKind, Result};
+use std::str::FromStr;
+use std::time::Duration;
+use symmem_device::kernels::Algorithm;
+
+/// Settings of a communicator. Rank 0's hold for all; ranks that ask for another stride are refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommConfig {
+    /// Bound of every wait in a kernel in milliseconds. `SYMMEM_TIMEOUT_MS`, default 600 000.
+    pub timeout_ms: u64,
+    /// Bound of every wait of the host for another rank in milliseconds. `SYMMEM_HOST_TIMEOUT_MS`, default 60 000.
+    pub host_timeout_ms: u64,
+    /// Bytes of the symmetric space per rank, rounded up to the granularity. `SYMMEM_WIN_STRIDE`; default: the largest
+    /// device memory in the team.
+    pub stride_bytes: Option<u64>,
+    /// The algorithm to use wherever a kernel of it exists. `SYMMEM_ALGO`.
+    pub algorithm: Option<Algorithm>,
+    /// Blocks per launch. `SYMMEM_CTAS`.
+    pub ctas: Option<u32>,
+}
+
+impl Default for CommConfig {
+    fn default() -> Self {
+        Self { timeout_ms: 600_000, host_timeout_ms: 60_000, stride_bytes: None, algorithm: None, ctas: None }
+    }
+}
+
+impl CommConfig {
+    /// The settings of the environment.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArgument`] naming the variable that cannot be read.
+    pub fn from_env() -> Result<Self> {
+        Self::from_variables(|name| std::env::var(name).ok())
+    }
+
+    /// The settings of any set of variables.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::from_env`].
+    pub fn from_variables(variable: impl Fn(&'static str) -> Option<String>) -> Result<Self> {
+        let default = Self::default();
+        let algorithm = variable("SYMMEM_ALGO").filter(|name| !name.is_empty());
+        Ok(Self {
+            timeout_ms: number(&variable, "SYMMEM_TIMEOUT_MS")?.unwrap_or(default.timeout_ms),
+            host_timeout_ms: number(&variable, "SYMMEM_HOST_TIMEOUT_MS")?.unwrap_or(default.host_timeout_ms),
+            stride_bytes: number(&variable, "SYMMEM_WIN_STRIDE")?,
+            algorithm: algorithm.map(|name| algorithm_named(&name)).transpose()?,
+            ctas: number(&variable, "SYMMEM_CTAS")?,
+        })
+    }
+
+    pub(crate) fn host_timeout(&self) -> Duration {
+        Duration::from_millis(self.host_timeout_ms)
+    }
+}
+
+fn algorithm_named(name: &str) -> Result<Algorithm> {
+    Algorithm::from_name(name).ok_or_else(|| {
+        let names: Vec<_> = Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect();
+        ErrorKind::InvalidArgument { what: "SYMMEM_ALGO", found: name.into(), allowed: names.join(", ") }
+            .into()
+    })
+}
+
+/// The variable as a number above 0, if it is set.
+fn number<N: FromStr + PartialEq + From<u8>>(
+    variable: &impl Fn(&'static str) -> Option<String>,
+    what: &'static str,
+) -> Result<Option<N>> {
+    let Some(found) = variable(what).filter(|text| !text.is_empty()) else { return Ok(None) };
+    match found.trim().parse::<N>() {
+        Ok(number) if number != N::from(0) => Ok(Some(number)),
+        _ => Err(ErrorKind::InvalidArgument { what, found, allowed: "a whole number above 0".into() }.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(variables: &[(&str, &str)]) -> Result<CommConfig> {
+        CommConfig::from_variables(|name| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn reads_every_variable() {
+        let config = from(&[
+            ("SYMMEM_TIMEOUT_MS", "5"),
+            ("SYMMEM_HOST_TIMEOUT_MS", "6"),
+            ("SYMMEM_WIN_STRIDE", "4194304"),
+            ("SYMMEM_ALGO", "two_shot_ld_st"),
+            ("SYMMEM_CTAS", "7"),
+        ]);
+        let expected = CommConfig {
+            timeout_ms: 5,
+            host_timeout_ms: 6,
+            stride_bytes: Some(4 << 20),
+            algorithm: Some(Algorithm::TwoShotLdSt),
+            ctas: Some(7),
+        };
+        assert_eq!(config.expect("all are valid"), expected);
+        assert_eq!(from(&[("SYMMEM_ALGO", "")]).expect("empty is unset"), CommConfig::default());
+    }
+
+    #[test]
+    fn names_the_variable_that_is_wrong() {
+        let wrong = [
+            ("SYMMEM_TIMEOUT_MS", "0"),
+            ("SYMMEM_HOST_TIMEOUT_MS", "-1"),
+            ("SYMMEM_WIN_STRIDE", "4G"),
+            ("SYMMEM_CTAS", "1.5"),
+            ("SYMMEM_ALGO", "LL"),
+        ];
+        for (name, value) in wrong {
+            let text = from(&[(name, value)]).expect_err(name).to_string();
+            assert!(text.contains(name) && text.contains(value), "{text}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! How a communicator comes to be: what each rank's worker does together with all others.
+
+use crate::backend::DeviceFacts;
+use crate::comm::bootstrap::{Bootstrap, agree, equal, exchange};
+use crate::comm::config::CommConfig;
+use crate::comm::record::Record;
+use crate::kernels::Kernels;
+use crate::machine::Device;
+use crate::symmetric::{Backing, FlatOffset, OffsetAllocator, Registrar, SymmetricSpace};
+use crate::vmm::{PhysicalAllocation, round_up};
+use crate::{ErrorKind, Result};
+use bytemuck::{Pod, Zeroable};
+use std::sync::{Arc, Mutex, PoisonError};
+use symmem_device::abi::{DevBaseHeader, DevBaseLayout};
+use symmem_device::kernels::Algorithm;
+
+/// What the ranks of one process share.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// Number of the communicator in this process.
+    pub(crate) comm_id: u64,
+    /// Devices of its ranks, in rank order.
+    pub(crate) devices: Vec<u32>,
+    /// The symmetric space, made by whichever rank needs it first.
+    space: Mutex<Option<Arc<SymmetricSpace>>>,
+    /// `DevBase` of every rank: mapped until the last rank's communicator has gone, since peers store to it.
+    dev_bases: Mutex<Vec<Backing>>,
+}
+
+/// What all ranks know of each other: equal on all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Agreed {
+    pub(crate) n_ranks: u32,
+    pub(crate) blocks_max: u32,
+    pub(crate) timeout_ms: u64,
+    pub(crate) algorithm: Option<Algorithm>,
+    pub(crate) ctas: Option<u32>,
+}
+
+/// A rank that is ready.
+pub(crate) struct Ready {
+    pub(crate) agreed: Agreed,
+    pub(crate) kernels: Kernels,
+    pub(crate) record: Record,
+    pub(crate) space: Arc<SymmetricSpace>,
+}
+
+/// What a rank tells the others at init.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+struct Hello {
+    memory_bytes: u64,
+    granularity_bytes: u64,
+    /// 0 if not set.
+    stride_bytes: u64,
+    timeout_ms: u64,
+    blocks_max: u32,
+    /// 0 if not set.
+    ctas: u32,
+    /// 1 + its place in [`Algorithm::ALL`], 0 if not set.
+    algorithm: u32,
+    reserved: u32,
+}
+
+impl Process {
+    pub(crate) fn new(comm_id: u64, devices: Vec<u32>) -> Self {
+        Self { comm_id, devices, space: Mutex::new(None), dev_bases: Mutex::new(Vec::new()) }
+    }
+
+    fn space(&self, make: impl FnOnce() -> Result<SymmetricSpace>) -> Result<Arc<SymmetricSpace>> {
+        let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*space {
+            Some(space) => Ok(space.clone()),
+            None => Ok(space.insert(Arc::new(make()?)).clone()),
+        }
+    }
+}
+
+/// Makes one rank ready, together with all others; what its worker needs from then on comes beside it.
+pub(crate) fn init(
+    device: &Device,
+    process: &Process,
+    bootstrap: Arc<dyn Bootstrap>,
+    config: &CommConfig,
+) -> Result<(Ready, Registrar)> {
+    let meeting = &*bootstrap;
+    let (facts, kernels, record) = agree(meeting, "init: device and kernels", prepare(device))?;
+    let hellos = exchange(meeting, "init: facts", &hello(device, &facts, &kernels, config)?)?;
+    let (agreed, stride_bytes, align_bytes) = settle(&hellos)?;
+    let space =
+        process.space(|| SymmetricSpace::new(device.machine(), agreed.n_ranks, stride_bytes, align_bytes));
+    let space = agree(meeting, "init: symmetric space", space)?;
+    let mut offsets = OffsetAllocator::new(stride_bytes, align_bytes);
+    let made = make_dev_base(device, process, &space, &mut offsets, bootstrap.rank(), agreed);
+    agree(meeting, "init: DevBase mapped and zeroed", made)?;
+    let registrar = Registrar {
+        comm_id: process.comm_id,
+        device: device.clone(),
+        bootstrap,
+        space: space.clone(),
+        devices: process.devices.clone(),
+        offsets,
+        backings: Vec::new(),
+        sequence: 0,
+    };
+    Ok((Ready { agreed, kernels, record, space }, registrar))
+}
+
+fn prepare(device: &Device) -> Result<(DeviceFacts, Kernels, Record)> {
+    Ok((device.facts()?, Kernels::load(device)?, Record::new(device.machine())?))
+}
+
+fn hello(device: &Device, facts: &DeviceFacts, kernels: &Kernels, config: &CommConfig) -> Result<Hello> {
+    let place =
+        |wanted| Algorithm::ALL.iter().position(|algorithm| *algorithm == wanted).unwrap_or(0) as u32 + 1;
+    Ok(Hello {
+        memory_bytes: facts.memory_bytes,
+        granularity_bytes: device.granularity_bytes()?,
+        stride_bytes: config.stride_bytes.unwrap_or(0),
+        timeout_ms: config.timeout_ms,
+        blocks_max: kernels.blocks_max(),
+        ctas: config.ctas.unwrap_or(0),
+        algorithm: config.algorithm.map_or(0, place),
+        reserved: 0,
+    })
+}
+
+/// What follows for all ranks, the stride, and what offsets are multiples of. Rank 0's wishes hold.
+fn settle(hellos: &[Hello]) -> Result<(Agreed, u64, u64)> {
+    let strides: Vec<_> = hellos.iter().map(|hello| hello.stride_bytes).collect();
+    let wanted = equal("the stride in bytes (SYMMEM_WIN_STRIDE, 0 if not set)", &strides)?;
+    for (rank, hello) in hellos.iter().enumerate() {
+        let wishes = |hello: &Hello| (hello.timeout_ms, hello.ctas, hello.algorithm);
+        if wishes(hello) != wishes(&hellos[0]) {
+            tracing::warn!(rank, ?hello, rank_0 = ?hellos[0], "settings differ; those of rank 0 hold");
+        }
+    }
+    let align_bytes = hellos.iter().map(|hello| hello.granularity_bytes).max().unwrap_or(1);
+    let memory_bytes = hellos.iter().map(|hello| hello.memory_bytes).max().unwrap_or(0);
+    let stride_bytes = round_up(if wanted == 0 { memory_bytes } else { wanted }, align_bytes)?;
+    let first = hellos[0];
+    let agreed = Agreed {
+        n_ranks: hellos.len() as u32,
+        blocks_max: hellos.iter().map(|hello| hello.blocks_max).min().unwrap_or(1),
+        timeout_ms: first.timeout_ms,
+        algorithm: (first.algorithm as usize).checked_sub(1).map(|place| Algorithm::ALL[place]),
+        ctas: (first.ctas != 0).then_some(first.ctas),
+    };
+    Ok((agreed, stride_bytes, align_bytes))
+}
+
+/// Maps and zeroes this rank's `DevBase`. No peer launches before all ranks have come this far.
+fn make_dev_base(
+    device: &Device,
+    process: &Process,
+    space: &SymmetricSpace,
+    offsets: &mut OffsetAllocator,
+    rank: u32,
+    agreed: Agreed,
+) -> Result<()> {
+    let physical = Arc::new(PhysicalAllocation::new(device, DevBaseLayout::new(agreed.n_ranks).len_bytes())?);
+    let too_small = || {
+        let what =
+            format!("DevBase ({} bytes) in a stride of {} bytes", physical.len_bytes(), space.stride_bytes());
+        ErrorKind::SizeOverflow { what }
+    };
+    let flat = FlatOffset::new(offsets.allocate(physical.len_bytes()).ok_or_else(too_small)?);
+    let backing = Backing::map(space, rank, flat, &physical, &process.devices)?;
+    let (backend, address) = (device.machine().backend(), space.address(rank, flat));
+    backend.fill(device.index(), address, 0, physical.len_bytes())?;
+    let timeout_ns = agreed.timeout_ms.saturating_mul(1_000_000);
+    let header = DevBaseHeader { poison: 0, claim: 0, timeout_ns, reserved: [0; 6] };
+    backend.write(device.index(), address, bytemuck::bytes_of(&header))?;
+    process.dev_bases.lock().unwrap_or_else(PoisonError::into_inner).push(backing);
+    Ok(())
+}

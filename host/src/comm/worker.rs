@@ -1,0 +1,136 @@
+//! Each communicator's worker: a thread that makes the rank ready and then registers memory, one task at a time.
+
+use crate::Result;
+use crate::comm::config::CommConfig;
+use crate::comm::init::{Process, Ready, init};
+use crate::comm::order::StreamOrder;
+use crate::comm::rendezvous::Seat;
+use crate::machine::Device;
+use crate::stream::Event;
+use crate::symmetric::{Registrar, Request, WindowInner};
+use crate::{ErrorKind, comm::bootstrap::Bootstrap};
+use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A registration to carry out, and where its result goes.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) request: Request,
+    pub(crate) result: Sender<Result<Arc<WindowInner>>>,
+}
+
+/// What the worker shares with its communicator.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) order: Mutex<StreamOrder>,
+    /// Windows registered and not yet dropped, for look-up by address.
+    pub(crate) windows: Mutex<Vec<Weak<WindowInner>>>,
+    pub(crate) host_timeout: Duration,
+}
+
+/// The thread, and the queue of its tasks.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    tasks: Option<Sender<Task>>,
+    thread: Option<JoinHandle<()>>,
+    seat: Arc<Seat>,
+}
+
+/// What a worker hands back when its rank is ready.
+pub(crate) struct Started {
+    pub(crate) ready: Ready,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Worker {
+    /// Starts to make a rank ready; the result comes through the channel.
+    pub(crate) fn start(
+        device: Device,
+        process: Arc<Process>,
+        seat: Seat,
+        config: CommConfig,
+    ) -> Result<(Self, Receiver<Result<Started>>)> {
+        let seat = Arc::new(seat);
+        let (tasks, queue) = unbounded();
+        let (started, result) = bounded(1);
+        let (name, its_seat) = (format!("symmem rank {}", seat.rank()), seat.clone());
+        let run = move || {
+            let made = make(&device, &process, its_seat.clone(), &config);
+            match made {
+                Ok((started_rank, registrar)) => {
+                    let shared = started_rank.shared.clone();
+                    drop(started.send(Ok(started_rank)));
+                    serve(registrar, &shared, &queue);
+                }
+                Err(error) => drop(started.send(Err(error))),
+            }
+            its_seat.leave();
+        };
+        let spawned = std::thread::Builder::new().name(name).spawn(run);
+        let thread = spawned.map_err(|error| {
+            let what = "starting a registration worker".to_owned();
+            ErrorKind::Io { what, reason: error.to_string() }
+        })?;
+        Ok((Self { tasks: Some(tasks), thread: Some(thread), seat }, result))
+    }
+
+    /// Queues a registration.
+    pub(crate) fn submit(&self, task: Task) {
+        if let Some(tasks) = &self.tasks {
+            // A worker that has ended drops the task, and with it the sender of its result.
+            drop(tasks.send(task));
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Leaving ends the exchange that the worker may be in, on all ranks; then its queue is closed and it returns.
+        self.seat.leave();
+        self.tasks = None;
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("a registration worker panicked");
+        }
+    }
+}
+
+fn make(
+    device: &Device,
+    process: &Process,
+    seat: Arc<Seat>,
+    config: &CommConfig,
+) -> Result<(Started, Registrar)> {
+    let order = StreamOrder::new(Event::new(device)?);
+    let (ready, registrar) = init(device, process, seat, config)?;
+    let shared = Shared {
+        order: Mutex::new(order),
+        windows: Mutex::new(Vec::new()),
+        host_timeout: config.host_timeout(),
+    };
+    Ok((Started { ready, shared: Arc::new(shared) }, registrar))
+}
+
+fn serve(mut registrar: Registrar, shared: &Shared, queue: &Receiver<Task>) {
+    for task in queue {
+        let span =
+            tracing::info_span!("register", rank = registrar.bootstrap.rank(), request = ?task.request);
+        let _entered = span.enter();
+        let quiesce = || lock(&shared.order).quiesce(shared.host_timeout);
+        let result = registrar.register(&task.request, quiesce);
+        match &result {
+            Ok(window) => {
+                tracing::debug!(flat = %window.backing.flat(), len_bytes = window.len_bytes, "registered");
+                lock(&shared.windows).push(Arc::downgrade(window));
+            }
+            Err(error) => tracing::warn!(%error, "not registered"),
+        }
+        // A caller that no longer waits drops the window with the channel.
+        drop(task.result.send(result));
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

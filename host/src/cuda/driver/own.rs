@@ -1,0 +1,65 @@
+//! The functions of the driver that this crate calls and `cust` does not name: forwarded to by none, defined for no
+//! linker.
+
+#![allow(non_upper_case_globals)]
+
+use super::symbol::driver_functions;
+use cust_raw::*;
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+
+driver_functions! { as cust_raw {
+    fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice);
+    fn cuDeviceCanAccessPeer(can_access_peer: *mut c_int, dev: CUdevice, peer_dev: CUdevice);
+    fn cuMemGetAllocationGranularity(
+        granularity: *mut usize, prop: *const CUmemAllocationProp, option: CUmemAllocationGranularity_flags
+    );
+    fn cuMemCreate(
+        handle: *mut CUmemGenericAllocationHandle, size: usize, prop: *const CUmemAllocationProp,
+        flags: c_ulonglong
+    );
+    fn cuMemRelease(handle: CUmemGenericAllocationHandle);
+    fn cuMemRetainAllocationHandle(handle: *mut CUmemGenericAllocationHandle, addr: *mut c_void);
+    fn cuMemExportToShareableHandle(
+        shareable_handle: *mut c_void, handle: CUmemGenericAllocationHandle,
+        handle_type: CUmemAllocationHandleType, flags: c_ulonglong
+    );
+    fn cuMemImportFromShareableHandle(
+        handle: *mut CUmemGenericAllocationHandle, os_handle: *mut c_void,
+        sh_handle_type: CUmemAllocationHandleType
+    );
+    fn cuMemAddressReserve(
+        ptr: *mut CUdeviceptr, size: usize, alignment: usize, addr: CUdeviceptr, flags: c_ulonglong
+    );
+    fn cuMemAddressFree(ptr: CUdeviceptr, size: usize);
+    fn cuMemMap(
+        ptr: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle,
+        flags: c_ulonglong
+    );
+    fn cuMemUnmap(ptr: CUdeviceptr, size: usize);
+    fn cuMemSetAccess(ptr: CUdeviceptr, size: usize, desc: *const CUmemAccessDesc, count: usize);
+    fn cuMemHostAlloc(pp: *mut *mut c_void, bytesize: usize, flags: c_uint);
+    fn cuMemHostGetDevicePointer_v2(pdptr: *mut CUdeviceptr, p: *mut c_void, flags: c_uint);
+    fn cuStreamCreate(ph_stream: *mut CUstream, flags: c_uint);
+    fn cuStreamQuery(h_stream: CUstream);
+    fn cuStreamBeginCapture_v2(h_stream: CUstream, mode: CUstreamCaptureMode);
+    fn cuStreamEndCapture(h_stream: CUstream, ph_graph: *mut CUgraph);
+    fn cuGraphInstantiateWithFlags(ph_graph_exec: *mut CUgraphExec, h_graph: CUgraph, flags: c_ulonglong);
+    fn cuGraphLaunch(h_graph_exec: CUgraphExec, h_stream: CUstream);
+    fn cuGraphExecDestroy(h_graph_exec: CUgraphExec);
+} }
+
+driver_functions! { by hand {
+    // Any code may be asked about, also those that no enum of ours holds.
+    fn cuGetErrorName(error: c_uint, text: *mut *const c_char);
+    fn cuGetErrorString(error: c_uint, text: *mut *const c_char);
+    // CUDA 12.4: makes a lazily loaded function resident.
+    fn cuFuncLoad(function: CUfunction);
+    // `cust_raw` lacks the attributes of mappings.
+    fn cuPointerGetAttribute(data: *mut c_void, attribute: c_int, ptr: CUdeviceptr);
+    // Answers words that later drivers may extend.
+    fn cuStreamGetCaptureInfo_v2(
+        h_stream: CUstream, status: *mut c_int, id: *mut cuuint64_t, graph: *mut CUgraph,
+        dependencies: *mut *const CUgraphNode, num_dependencies: *mut usize
+    );
+    fn cuStreamGetCtx(h_stream: CUstream, context: *mut CUcontext);
+} }

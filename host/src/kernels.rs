@@ -1,0 +1,82 @@
+//! The kernels of this crate, loaded on one device.
+
+use crate::backend::{FunctionHandle, LaunchShape, ModuleHandle};
+use crate::machine::Device;
+use crate::stream::Stream;
+use crate::{ErrorKind, Result};
+use bytemuck::bytes_of;
+use symmem_device::abi::CollectiveArgs;
+use symmem_device::kernels::{KERNELS, KernelSpec};
+
+/// Most threads per block that any kernel is launched with.
+pub(crate) const THREADS_MAX: u32 = 512;
+
+/// All kernels of the table that the device can run, resolved.
+#[derive(Debug)]
+pub(crate) struct Kernels {
+    device: Device,
+    module: ModuleHandle,
+    functions: Vec<(&'static KernelSpec, FunctionHandle)>,
+    blocks_max: u32,
+}
+
+impl Kernels {
+    /// Loads the PTX for the device and resolves every kernel in it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for a device that no PTX of this build runs on, [`ErrorKind::DriverTooOld`],
+    /// [`ErrorKind::InvalidPtx`], or what the machine answers.
+    pub(crate) fn load(device: &Device) -> Result<Self> {
+        let sm = device.facts()?.sm;
+        let ptx = crate::kernels_ptx::ptx_for(sm).ok_or_else(|| ErrorKind::Unsupported {
+            what: format!("a device of compute capability {}.{}", sm / 10, sm % 10),
+            hint: "the kernels need 8.0 or later".into(),
+        })?;
+        let module = device.machine().backend().module_load(device.index(), ptx.text, "symmem's kernels")?;
+        let mut kernels =
+            Self { device: device.clone(), module, functions: Vec::new(), blocks_max: u32::MAX };
+        kernels.resolve(sm)?;
+        Ok(kernels)
+    }
+
+    /// Blocks of [`THREADS_MAX`] threads that are resident at once, of whichever kernel.
+    pub(crate) fn blocks_max(&self) -> u32 {
+        self.blocks_max
+    }
+
+    /// Launches one kernel.
+    pub(crate) fn launch(
+        &self,
+        spec: &'static KernelSpec,
+        stream: &Stream,
+        shape: LaunchShape,
+        args: &CollectiveArgs,
+    ) -> Result<()> {
+        let found = self.functions.iter().find(|(loaded, _)| std::ptr::eq(*loaded, spec));
+        let (_, function) = found.ok_or_else(|| ErrorKind::Unsupported {
+            what: format!("the kernel {}", spec.name),
+            hint: format!("it needs compute capability {}.{}", spec.sm_min / 10, spec.sm_min % 10),
+        })?;
+        self.device.machine().backend().launch(stream.handle(), *function, shape, bytes_of(args))
+    }
+
+    fn resolve(&mut self, sm: u32) -> Result<()> {
+        let backend = self.device.machine().backend();
+        let n_multiprocessors = self.device.facts()?.n_multiprocessors;
+        for spec in KERNELS.iter().filter(|spec| spec.sm_min <= sm) {
+            let function = backend.function(self.module, spec.name)?;
+            let per_multiprocessor = backend.resident_blocks(function, THREADS_MAX, 0)?;
+            self.blocks_max = self.blocks_max.min(per_multiprocessor * n_multiprocessors);
+            self.functions.push((spec, function));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Kernels {
+    fn drop(&mut self) {
+        let machine = self.device.machine();
+        machine.defer(machine.backend().module_unload(self.module));
+    }
+}

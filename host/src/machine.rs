@@ -1,0 +1,182 @@
+//! Machines and their devices.
+
+use crate::backend::{Backend, DeviceFacts, MachineKind};
+use crate::{Error, ErrorKind, Result};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A machine: real GPUs, or the simulated one. Cloning gives another handle to the same machine.
+#[derive(Clone)]
+pub struct Machine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    backend: Arc<dyn Backend>,
+    /// The first error that a destructor met and could not return.
+    deferred: Mutex<Option<Error>>,
+}
+
+impl Machine {
+    /// The GPUs where there are any, else the simulated machine; `SYMMEM_DEVICE` = `cuda` or `sim` says which.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NoDriver`] where GPUs were asked for and there are none; [`ErrorKind::InvalidArgument`] for another
+    /// value of the variable.
+    pub fn open() -> Result<Self> {
+        match std::env::var("SYMMEM_DEVICE").as_deref() {
+            Err(_) | Ok("" | "auto") => Self::cuda().or_else(|_| Self::sim()),
+            Ok("cuda") => Self::cuda(),
+            Ok("sim") => Self::sim(),
+            Ok(other) => Err(ErrorKind::InvalidArgument {
+                what: "SYMMEM_DEVICE",
+                found: other.into(),
+                allowed: "cuda, sim, auto".into(),
+            }
+            .into()),
+        }
+    }
+
+    /// The GPUs of this host.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NoDriver`] without a driver or without a GPU; [`ErrorKind::Unsupported`] in a build without the
+    /// feature `cuda`.
+    pub fn cuda() -> Result<Self> {
+        #[cfg(feature = "cuda")]
+        return Ok(Self::from_backend(crate::cuda::CudaMachine::open()?));
+        #[cfg(not(feature = "cuda"))]
+        Err(ErrorKind::Unsupported {
+            what: "a machine with GPUs".into(),
+            hint: "this build of symmem lacks the feature `cuda`".into(),
+        }
+        .into())
+    }
+
+    /// The simulated machine, as the `SYMMEM_SIM_*` variables describe it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArgument`] for a variable that cannot be read; [`ErrorKind::Unsupported`] in a build without
+    /// the feature `sim`.
+    pub fn sim() -> Result<Self> {
+        #[cfg(feature = "sim")]
+        return Ok(Self::from_backend(crate::sim::SimMachine::new(crate::sim::SimConfig::from_env()?)?));
+        #[cfg(not(feature = "sim"))]
+        Err(ErrorKind::Unsupported {
+            what: "a simulated machine".into(),
+            hint: "this build of symmem lacks the feature `sim`".into(),
+        }
+        .into())
+    }
+
+    /// A machine behind any implementation of the seam.
+    pub fn from_backend(backend: Arc<dyn Backend>) -> Self {
+        Self { inner: Arc::new(Inner { backend, deferred: Mutex::new(None) }) }
+    }
+
+    /// The seam to the machine.
+    pub fn backend(&self) -> &dyn Backend {
+        &*self.inner.backend
+    }
+
+    /// Which machine this is.
+    pub fn kind(&self) -> MachineKind {
+        self.backend().kind()
+    }
+
+    /// One device.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NoSuchDevice`].
+    pub fn device(&self, index: u32) -> Result<Device> {
+        let found = self.backend().device_count();
+        if index >= found {
+            return Err(ErrorKind::NoSuchDevice { device: index, found }.into());
+        }
+        Ok(Device { machine: self.clone(), index })
+    }
+
+    /// The first `count` devices.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::DeviceCount`] if `count` is 0 or above what is there.
+    pub fn devices(&self, count: u32) -> Result<Vec<Device>> {
+        let found = self.backend().device_count();
+        if count == 0 || count > found {
+            return Err(ErrorKind::DeviceCount { asked: count, found }.into());
+        }
+        (0..count).map(|index| self.device(index)).collect()
+    }
+
+    /// Takes the first error that a destructor met since the last call.
+    ///
+    /// # Errors
+    ///
+    /// That error.
+    pub fn take_deferred(&self) -> Result<()> {
+        match self.inner.deferred.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error.context("earlier, in a destructor")),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps what went wrong in a destructor for the next call that can return it.
+    pub(crate) fn defer(&self, result: Result<()>) {
+        if let Err(error) = result {
+            tracing::warn!(%error, "a destructor failed");
+            self.inner.deferred.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Machine({:?}, {} devices)", self.kind(), self.backend().device_count())
+    }
+}
+
+/// One device of a machine.
+#[derive(Clone, Debug)]
+pub struct Device {
+    machine: Machine,
+    index: u32,
+}
+
+impl Device {
+    /// The machine it belongs to.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Its number on that machine, from 0.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Name, memory, compute capability.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn facts(&self) -> Result<DeviceFacts> {
+        self.machine.backend().device_facts(self.index)
+    }
+
+    /// Multiple that sizes and offsets of its memory must have, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn granularity_bytes(&self) -> Result<u64> {
+        self.machine.backend().granularity_bytes(self.index)
+    }
+}

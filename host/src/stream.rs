@@ -1,0 +1,245 @@
+//! Streams, events and graphs: owners of what a machine orders work with.
+
+use crate::backend::{CaptureState, EventHandle, GraphExecHandle, GraphFacts, GraphHandle, StreamHandle};
+use crate::machine::{Device, Machine};
+use crate::{ErrorKind, Result};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A queue of work on one device. Cloning gives another handle to the same stream.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    inner: Arc<StreamInner>,
+}
+
+#[derive(Debug)]
+struct StreamInner {
+    device: Device,
+    handle: StreamHandle,
+    is_owned: bool,
+}
+
+impl Stream {
+    /// Makes a stream on `device` that does not synchronise with the default stream.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn new(device: &Device) -> Result<Self> {
+        let handle = device.machine().backend().stream_create(device.index())?;
+        Ok(Self { inner: Arc::new(StreamInner { device: device.clone(), handle, is_owned: true }) })
+    }
+
+    /// Wraps a stream that somebody else owns, e.g. a `CUstream` of another library. It is not destroyed on drop.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Foreign`] for a stream of another device or machine.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a live stream, and stays alive as long as this value and every communicator that used it.
+    pub unsafe fn from_raw(device: &Device, raw: u64) -> Result<Self> {
+        // SAFETY: by this function's contract.
+        let handle = unsafe { device.machine().backend().stream_adopt(device.index(), raw) }?;
+        Ok(Self { inner: Arc::new(StreamInner { device: device.clone(), handle, is_owned: false }) })
+    }
+
+    /// The device it works on.
+    pub fn device(&self) -> &Device {
+        &self.inner.device
+    }
+
+    /// The machine's word for it: a `CUstream` on GPUs.
+    pub fn handle(&self) -> StreamHandle {
+        self.inner.handle
+    }
+
+    /// Waits until all its work is done. Kernels of this crate end by themselves: each wait in them is bounded.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the work, or a deadlock that the simulated machine found. What a communicator's kernels report is
+    /// returned by [`crate::Comm::synchronize`], not here.
+    pub fn synchronize(&self) -> Result<()> {
+        self.machine().backend().stream_synchronize(self.handle())
+    }
+
+    /// Makes its later work wait for `event`.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn wait_event(&self, event: &Event) -> Result<()> {
+        self.machine().backend().stream_wait_event(self.handle(), event.handle)
+    }
+
+    /// Records what `work` puts into this stream instead of running it.
+    ///
+    /// # Errors
+    ///
+    /// What `work` returns, or what the machine says of the capture; the capture is ended in either case.
+    pub fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
+        let backend = self.machine().backend();
+        backend.capture_begin(self.handle())?;
+        let worked = work();
+        let graph = backend.capture_end(self.handle());
+        let graph = graph.map(|handle| Graph { machine: self.machine().clone(), handle });
+        worked.and(graph)
+    }
+
+    pub(crate) fn capture_state(&self) -> Result<CaptureState> {
+        self.machine().backend().capture_state(self.handle())
+    }
+
+    fn machine(&self) -> &Machine {
+        self.inner.device.machine()
+    }
+}
+
+impl PartialEq for Stream {
+    fn eq(&self, other: &Self) -> bool {
+        self.handle() == other.handle() && self.machine().is_same(other.machine())
+    }
+}
+
+impl Drop for StreamInner {
+    fn drop(&mut self) {
+        if self.is_owned {
+            let machine = self.device.machine();
+            machine.defer(machine.backend().stream_destroy(self.handle));
+        }
+    }
+}
+
+/// A mark in a stream.
+#[derive(Debug)]
+pub struct Event {
+    machine: Machine,
+    handle: EventHandle,
+}
+
+impl Event {
+    /// Makes an event on `device` that only orders.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn new(device: &Device) -> Result<Self> {
+        Self::make(device, false)
+    }
+
+    /// Makes an event that also takes the time.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn with_timing(device: &Device) -> Result<Self> {
+        Self::make(device, true)
+    }
+
+    fn make(device: &Device, timing: bool) -> Result<Self> {
+        let handle = device.machine().backend().event_create(device.index(), timing)?;
+        Ok(Self { machine: device.machine().clone(), handle })
+    }
+
+    /// Sets the mark behind the work now in `stream`.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn record(&self, stream: &Stream) -> Result<()> {
+        self.machine.backend().event_record(self.handle, stream.handle())
+    }
+
+    /// Microseconds from `start` to this event; `None` on the simulated machine, which has no time.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers, e.g. if either is not done.
+    pub fn elapsed_us_since(&self, start: &Event) -> Result<Option<f64>> {
+        self.machine.backend().event_elapsed_us(start.handle, self.handle)
+    }
+
+    /// Polls until the work before the mark is done.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Deadline`] after `timeout`, or a fault of the work.
+    pub fn wait(&self, timeout: Duration) -> Result<()> {
+        let start = Instant::now();
+        while !self.machine.backend().event_is_done(self.handle)? {
+            if start.elapsed() > timeout {
+                let what = "work in a stream".to_owned();
+                let timeout_ms = timeout.as_millis() as u64;
+                return Err(ErrorKind::Deadline { what, timeout_ms, missing: vec![] }.into());
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        self.machine.defer(self.machine.backend().event_destroy(self.handle));
+    }
+}
+
+/// Captured work.
+#[derive(Debug)]
+pub struct Graph {
+    machine: Machine,
+    handle: GraphHandle,
+}
+
+impl Graph {
+    /// Makes it executable.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn instantiate(&self) -> Result<GraphExec> {
+        let handle = self.machine.backend().graph_instantiate(self.handle)?;
+        Ok(GraphExec { machine: self.machine.clone(), handle })
+    }
+
+    /// Number and kind of its nodes.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn facts(&self) -> Result<GraphFacts> {
+        self.machine.backend().graph_facts(self.handle)
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        self.machine.defer(self.machine.backend().graph_destroy(self.handle));
+    }
+}
+
+/// Captured work that can be launched again and again.
+#[derive(Debug)]
+pub struct GraphExec {
+    machine: Machine,
+    handle: GraphExecHandle,
+}
+
+impl GraphExec {
+    /// Launches all of it into `stream`.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn launch(&self, stream: &Stream) -> Result<()> {
+        self.machine.backend().graph_launch(self.handle, stream.handle())
+    }
+}
+
+impl Drop for GraphExec {
+    fn drop(&mut self) {
+        self.machine.defer(self.machine.backend().graph_exec_destroy(self.handle));
+    }
+}
