@@ -8,4 +8,5 @@ mod float;
 mod half;
 mod integer;
 mod refuse;
+mod registers;
 pub(crate) mod snippet;
