@@ -43,14 +43,12 @@ impl Watch {
     /// Starts a kernel: on a poisoned communicator nothing will be waited for.
     #[inline(always)]
     pub fn enter(comm: &DevComm) -> Self {
-        let awaited = Awaited { peer: 0, step: STEP_ENTRY, epoch: 0 };
-        let mut watch =
-            Self { team: Team::new(comm), record: comm.record, state: STATE_OK, awaited, seen: 0 };
-        let poison = watch.poison();
-        if poison != 0 {
-            watch.give_up(STATE_POISONED, Awaited { peer: poison - 1, ..awaited }, 0);
-        }
-        watch
+        // No branch on the word, so that the loads that follow need not wait for it.
+        let team = Team::new(comm);
+        let poison = poison(team);
+        let awaited = Awaited { peer: poison.wrapping_sub(1), step: STEP_ENTRY, epoch: 0 };
+        let state = if poison == 0 { STATE_OK } else { STATE_POISONED };
+        Self { team, record: comm.record, state, awaited, seen: 0 }
     }
 
     /// Polls until `poll` says that the awaited has come, with what it saw; returns at once in a thread that gave up.
@@ -92,7 +90,7 @@ impl Watch {
         if *start_ns == 0 {
             *start_ns = now_ns;
         }
-        let poison = self.poison();
+        let poison = poison(self.team);
         if poison != 0 {
             self.give_up(STATE_POISONED, Awaited { peer: poison - 1, ..awaited }, seen);
         } else if self.is_aborted() {
@@ -105,13 +103,6 @@ impl Watch {
     #[inline(always)]
     fn give_up(&mut self, state: u32, awaited: Awaited, seen: u32) {
         (self.state, self.awaited, self.seen) = (state, awaited, seen);
-    }
-
-    #[inline(always)]
-    fn poison(&self) -> u32 {
-        let address = self.team.own_address(offset_of!(DevBaseHeader, poison) as u64);
-        // SAFETY: `DevBase` is mapped for this device as long as the communicator lives.
-        unsafe { ptx::ld_relaxed_sys_b32(address) }
     }
 
     #[inline(always)]
@@ -154,4 +145,11 @@ impl Watch {
             ptx::st_release_sys_b32(field(offset_of!(FaultRecord, state)), self.state);
         }
     }
+}
+
+#[inline(always)]
+fn poison(team: Team) -> u32 {
+    let address = team.own_address(offset_of!(DevBaseHeader, poison) as u64);
+    // SAFETY: `DevBase` is mapped for this device as long as the communicator lives.
+    unsafe { ptx::ld_relaxed_sys_b32(address) }
 }

@@ -206,6 +206,13 @@ pub trait Backend: Debug + Send + Sync {
 
     /// Makes a stream that does not synchronise with the default stream.
     fn stream_create(&self, device: u32) -> Result<StreamHandle>;
+    /// Takes a stream of `device` that other code made (`CUstream` on GPUs), so that it can be passed to this machine. It
+    /// stays that code's to destroy.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a live stream, and stays so for as long as the handle is used.
+    unsafe fn stream_adopt(&self, device: u32, raw: u64) -> Result<StreamHandle>;
     /// Destroys a stream; work in it still completes.
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()>;
     /// Waits until all work of a stream is done. A fault or deadlock of the simulated machine is returned here.

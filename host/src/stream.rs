@@ -32,12 +32,17 @@ impl Stream {
 
     /// Wraps a stream that somebody else owns, e.g. a `CUstream` of another library. It is not destroyed on drop.
     ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Foreign`] for a stream of another device or machine.
+    ///
     /// # Safety
     ///
-    /// `raw` is a live stream of `device`, and stays alive as long as this value and every communicator that used it.
-    pub unsafe fn from_raw(device: &Device, raw: u64) -> Self {
-        let handle = StreamHandle(raw);
-        Self { inner: Arc::new(StreamInner { device: device.clone(), handle, is_owned: false }) }
+    /// `raw` is a live stream, and stays alive as long as this value and every communicator that used it.
+    pub unsafe fn from_raw(device: &Device, raw: u64) -> Result<Self> {
+        // SAFETY: by this function's contract.
+        let handle = unsafe { device.machine().backend().stream_adopt(device.index(), raw) }?;
+        Ok(Self { inner: Arc::new(StreamInner { device: device.clone(), handle, is_owned: false }) })
     }
 
     /// The device it works on.

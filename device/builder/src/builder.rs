@@ -165,7 +165,6 @@ impl Compilation {
             lto: builder.lto,
             output: asm.join(format!("{}_sm{sm}_{identity:016x}.s", self.name)),
             target_dir: self.stage.clone(),
-            root: self.root.clone(),
             locked: self.root.join("Cargo.lock").is_file(),
             force: None,
         };

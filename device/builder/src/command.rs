@@ -62,8 +62,6 @@ pub struct Request {
     pub output: PathBuf,
     /// The target directory of stage one.
     pub target_dir: PathBuf,
-    /// Root of the crate's workspace; paths in the PTX are relative to it.
-    pub root: PathBuf,
     /// Whether the workspace has a `Cargo.lock`; without one, a lock file is kept in the target directory.
     pub locked: bool,
     /// Makes the compiler run although nothing changed.
@@ -103,12 +101,11 @@ pub fn arguments(request: &Request) -> Vec<OsString> {
 fn sm_flags(request: &Request) -> Vec<OsString> {
     let mut emit = OsString::from("--emit=asm=");
     emit.push(&request.output);
-    let mut remap = OsString::from("--remap-path-prefix=");
-    remap.push(request.root.join(""));
-    remap.push("=");
     let mut flags = vec![
         emit,
-        remap,
+        // Paths relative to the workspace, where cargo runs the compiler. With `--remap-path-prefix` cargo would keep
+        // one state for all SMs, and compile each anew every time.
+        "-Zremap-cwd-prefix=".into(),
         format!("-Ctarget-cpu=sm_{}", request.sm).into(),
         format!("-Ctarget-feature=+ptx{}", request.ptx_version).into(),
         UNROLL_FLAG.into(),
@@ -130,7 +127,6 @@ mod tests {
             lto: Lto::Fat,
             output: "/t/asm/k_sm90.s".into(),
             target_dir: "/t".into(),
-            root: "/w".into(),
             locked,
             force,
         };
@@ -148,7 +144,7 @@ mod tests {
         assert_eq!(
             last,
             format!(
-                "--emit=asm=/t/asm/k_sm90.s --remap-path-prefix=/w/= -Ctarget-cpu=sm_90 -Ctarget-feature=+ptx84 \
+                "--emit=asm=/t/asm/k_sm90.s -Zremap-cwd-prefix= -Ctarget-cpu=sm_90 -Ctarget-feature=+ptx84 \
                  {UNROLL_FLAG}"
             )
         );

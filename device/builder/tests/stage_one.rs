@@ -66,7 +66,7 @@ fn a_crate_becomes_one_checked_module_per_sm() {
             "{stores:?}"
         );
         // The only breach is the bounds check, and it names the Rust line: in the crate or in `core`, never a full path.
-        let found = violations(&module.text, &Rules::collective());
+        let found = violations(&text, &Rules::collective());
         let places: Vec<_> = found.iter().map(|v| (v.kernel.as_deref(), v.text.as_str())).collect();
         assert_eq!(places, [(Some("index"), "trap;")], "{found:?}");
         let source = found[0].source.as_deref().unwrap();

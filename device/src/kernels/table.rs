@@ -23,7 +23,7 @@ pub struct KernelSpec {
 macro_rules! table {
     ($($collective:ident $algorithm:ident sm_min $sm:literal $kernel:ident { $($dtype:ident [$($op:ident)*])* })*) => {
         /// All kernels.
-        pub const KERNELS: &[KernelSpec] = &[$($($(KernelSpec {
+        pub static KERNELS: &[KernelSpec] = &[$($($(KernelSpec {
             name: concat!("symmem_", stringify!($kernel), "_", stringify!($dtype), "_", stringify!($op)),
             collective: super::Collective::$collective,
             algorithm: super::Algorithm::$algorithm,

@@ -122,6 +122,11 @@ impl Backend for CudaMachine {
         stream::create(&self.devices, device)
     }
 
+    unsafe fn stream_adopt(&self, device: u32, raw: u64) -> Result<StreamHandle> {
+        // SAFETY: by this function's contract.
+        unsafe { stream::adopt(&self.devices, device, raw as usize as _) }
+    }
+
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
         stream::destroy(&self.devices, stream)
     }

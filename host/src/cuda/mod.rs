@@ -60,21 +60,6 @@ impl CudaMachine {
         Ok(Arc::new(Self { devices, driver: driver_version()? }))
     }
 
-    /// Takes a stream that other code made, so that it can be passed to this machine. It stays that code's to destroy.
-    ///
-    /// `stream` is a `CUstream`; null is the default stream of `device`.
-    ///
-    /// # Errors
-    /// [`Foreign`](crate::ErrorKind::Foreign) when the stream lives in another context than the primary one of `device`;
-    /// [`NoSuchDevice`](crate::ErrorKind::NoSuchDevice).
-    ///
-    /// # Safety
-    /// `stream` is a live stream, and stays so for as long as the handle is used.
-    pub unsafe fn adopt_stream(&self, device: u32, stream: *mut c_void) -> Result<StreamHandle> {
-        // SAFETY: by this function's contract.
-        unsafe { stream::adopt(&self.devices, device, stream.cast()) }
-    }
-
     /// The `CUstream` behind a handle of this machine.
     pub fn raw_stream(&self, stream: StreamHandle) -> *mut c_void {
         handle::pointer(stream.0)

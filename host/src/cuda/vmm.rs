@@ -49,8 +49,10 @@ pub(super) fn create(devices: &Devices, device: u32, len_bytes: u64) -> Result<P
 
 /// Drops one reference to a physical allocation.
 pub(super) fn release(devices: &Devices, physical: PhysicalHandle) -> Result<()> {
-    // SAFETY: the call takes no pointer; the driver checks the handle.
-    devices.within_any(|| unsafe { call!(cuMemRelease(physical.0), "{:#x}", physical.0) })
+    devices.within_any(|| {
+        // SAFETY: the call takes no pointer; the driver checks the handle.
+        unsafe { call!(cuMemRelease(physical.0), "{:#x}", physical.0) }
+    })
 }
 
 /// The physical allocation behind `address`, with one more reference.

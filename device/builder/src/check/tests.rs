@@ -12,7 +12,7 @@ fn module(body: &str) -> String {
 }
 
 fn found(ptx: &str, rules: &Rules) -> Vec<String> {
-    violations(ptx, rules).iter().map(ToString::to_string).collect()
+    violations(&PtxText::parse(ptx), rules).iter().map(ToString::to_string).collect()
 }
 
 #[test]

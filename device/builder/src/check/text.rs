@@ -30,6 +30,9 @@ impl Line<'_> {
     /// How many statements start with `instruction`, whole modifiers only: `ld.relaxed` is a start of
     /// `ld.relaxed.sys`, and `bar` none of `barrier`.
     pub fn count(&self, instruction: &str) -> usize {
+        if !self.text.contains(instruction.split(' ').next().unwrap_or_default()) {
+            return 0;
+        }
         let is_start = |words: Vec<&str>| {
             let text = words.join(" ");
             text.strip_prefix(instruction).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '.']))

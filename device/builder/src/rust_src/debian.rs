@@ -49,6 +49,9 @@ fn repository_bases(targets: &str) -> Vec<String> {
 
 fn unpack_from(base: &str, release: &str, dir: &Path) -> Result<(), String> {
     let work = dir.join("apt");
+    if work.exists() {
+        std::fs::remove_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
+    }
     for folder in ["lists/partial", "cache/archives/partial"] {
         let folder = work.join(folder);
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

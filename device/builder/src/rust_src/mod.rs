@@ -1,16 +1,19 @@
 //! Where the source of `core` comes from: the sysroot, rustup, or the distribution's package.
 //!
-//! The sysroot is only ever written by rustup. A package is unpacked below the target directory and cargo is pointed
-//! there.
+//! The sysroot is only ever written by rustup. A package is unpacked into the user's cache folder, and cargo is pointed
+//! there: below a workspace, cargo would name the same files differently for crates of different workspaces, and compile
+//! `core` anew at each change between them.
 
 mod debian;
 
 use crate::error::{BuildError, Result};
+use crate::output::Lock;
 use crate::{environment, process};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const QUERY_LIMIT: Duration = Duration::from_secs(120);
+const UNPACK_LIMIT: Duration = Duration::from_secs(600);
 const RUSTUP_LIMIT: Duration = Duration::from_secs(180);
 
 /// The source of `core`.
@@ -88,8 +91,11 @@ pub fn look(compiler: &Compiler, crate_dir: &Path, stage_dir: &Path) -> (Option<
     (present(&places), [places.sysroot(), places.unpacked()])
 }
 
+fn is_library(folder: &Path) -> bool {
+    folder.join("core/src/lib.rs").is_file()
+}
+
 fn present(places: &dyn Places) -> Option<RustSrc> {
-    let is_library = |folder: &Path| folder.join("core/src/lib.rs").is_file();
     let (sysroot, unpacked) = (places.sysroot(), places.unpacked());
     if is_library(&sysroot) {
         return Some(RustSrc::Sysroot(sysroot));
@@ -115,6 +121,18 @@ fn search(places: &dyn Places) -> Result<RustSrc> {
     Err(BuildError::rust_src(attempts))
 }
 
+/// `symmem` in the folder that `XDG_CACHE_HOME` names, by default `~/.cache`.
+fn user_cache() -> Option<PathBuf> {
+    let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let cache = named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    cache.is_absolute().then(|| cache.join("symmem"))
+}
+
+fn is_writable(dir: &Path) -> bool {
+    let made = std::fs::create_dir_all(dir).and_then(|()| std::fs::metadata(dir));
+    made.is_ok_and(|facts| !facts.permissions().readonly())
+}
+
 struct Machine<'a> {
     compiler: &'a Compiler,
     crate_dir: &'a Path,
@@ -123,7 +141,8 @@ struct Machine<'a> {
 
 impl Machine<'_> {
     fn unpack_dir(&self) -> PathBuf {
-        self.stage_dir.join(format!("rust-src-{}", self.compiler.release))
+        let cache = user_cache().filter(|cache| is_writable(cache));
+        cache.unwrap_or_else(|| self.stage_dir.into()).join(format!("rust-src-{}", self.compiler.release))
     }
 }
 
@@ -149,6 +168,10 @@ impl Places for Machine<'_> {
     }
 
     fn unpack_package(&self) -> Result<(), String> {
+        let _lock = Lock::take(&self.unpack_dir(), UNPACK_LIMIT).map_err(|error| error.to_string())?;
+        if is_library(&self.unpacked()) {
+            return Ok(());
+        }
         debian::unpack(&self.compiler.release, &self.unpack_dir())
     }
 }

@@ -1,0 +1,253 @@
+//! The simulated machine behind the seam.
+
+use super::engine::resident_blocks;
+use super::machine::SimMachine;
+use super::memory::GRANULARITY_BYTES;
+use crate::backend::{
+    Access, Backend, CaptureState, DeviceFacts, EventHandle, FunctionFacts, FunctionHandle, GraphExecHandle,
+    GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind, ModuleHandle, PhysicalHandle,
+    PointerFacts, StreamHandle, WorkCounters,
+};
+use crate::{ErrorKind, Result};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+impl SimMachine {
+    fn check_device(&self, device: u32) -> Result<()> {
+        let found = self.config.n_devices;
+        if device < found { Ok(()) } else { Err(ErrorKind::NoSuchDevice { device, found }.into()) }
+    }
+}
+
+impl Backend for SimMachine {
+    fn kind(&self) -> MachineKind {
+        MachineKind::Sim
+    }
+
+    fn device_count(&self) -> u32 {
+        self.config.n_devices
+    }
+
+    fn device_facts(&self, device: u32) -> Result<DeviceFacts> {
+        self.check_device(device)?;
+        let mut uuid = *b"symmem-sim--\0\0\0\0";
+        uuid[12..].copy_from_slice(&device.to_be_bytes());
+        Ok(DeviceFacts {
+            name: "simulated GPU".into(),
+            uuid,
+            memory_bytes: self.config.device_memory_bytes,
+            sm: self.config.sm,
+            n_multiprocessors: self.config.n_multiprocessors,
+        })
+    }
+
+    fn driver_version(&self) -> Result<(u32, u32)> {
+        Ok(self.config.driver_version)
+    }
+
+    fn can_access_peer(&self, device: u32, peer: u32) -> Result<bool> {
+        self.check_device(device)?;
+        self.check_device(peer)?;
+        Ok(self.config.can_access(device, peer))
+    }
+
+    fn granularity_bytes(&self, device: u32) -> Result<u64> {
+        self.check_device(device)?;
+        Ok(GRANULARITY_BYTES)
+    }
+
+    fn mem_create(&self, device: u32, len_bytes: u64) -> Result<PhysicalHandle> {
+        self.check_device(device)?;
+        self.lock().memory.create(device, len_bytes)
+    }
+
+    fn mem_release(&self, physical: PhysicalHandle) -> Result<()> {
+        self.lock().memory.release(physical)
+    }
+
+    fn mem_retain(&self, address: u64) -> Result<PhysicalHandle> {
+        self.lock().memory.retain(address)
+    }
+
+    fn mem_export(&self, physical: PhysicalHandle) -> Result<OwnedFd> {
+        self.lock().memory.export(physical)
+    }
+
+    fn mem_import(&self, fd: BorrowedFd<'_>) -> Result<PhysicalHandle> {
+        self.lock().memory.import(fd)
+    }
+
+    fn address_reserve(&self, len_bytes: u64, align_bytes: u64, hint: u64) -> Result<u64> {
+        self.lock().memory.reserve(len_bytes, align_bytes, hint)
+    }
+
+    fn address_free(&self, address: u64, len_bytes: u64) -> Result<()> {
+        self.lock().memory.free_reservation(address, len_bytes)
+    }
+
+    fn mem_map(&self, address: u64, len_bytes: u64, physical: PhysicalHandle) -> Result<()> {
+        self.lock().memory.map_at(address, len_bytes, physical)
+    }
+
+    fn mem_unmap(&self, address: u64, len_bytes: u64) -> Result<()> {
+        self.lock().memory.unmap(address, len_bytes)
+    }
+
+    fn mem_set_access(&self, address: u64, len_bytes: u64, device: u32, access: Access) -> Result<()> {
+        self.check_device(device)?;
+        let can_access = |owner| self.config.can_access(device, owner);
+        self.lock().memory.set_access(address, len_bytes, device, access, can_access)
+    }
+
+    fn pointer_facts(&self, address: u64) -> Result<PointerFacts> {
+        self.lock().memory.pointer_facts(address)
+    }
+
+    fn host_alloc(&self, len_bytes: u64) -> Result<HostMapped> {
+        self.lock().memory.host_alloc(len_bytes)
+    }
+
+    fn host_free(&self, memory: HostMapped) -> Result<()> {
+        self.lock().memory.host_free(memory)
+    }
+
+    fn write(&self, device: u32, address: u64, source: &[u8]) -> Result<()> {
+        self.check_device(device)?;
+        self.change(|core| {
+            core.driver.refuse_while_capturing("cuMemcpyHtoD")?;
+            core.memory.write(device, address, source)
+        })
+    }
+
+    fn read(&self, device: u32, address: u64, target: &mut [u8]) -> Result<()> {
+        self.check_device(device)?;
+        let mut core = self.lock();
+        core.driver.refuse_while_capturing("cuMemcpyDtoH")?;
+        core.memory.read(device, address, target)
+    }
+
+    fn fill(&self, device: u32, address: u64, byte: u8, len_bytes: u64) -> Result<()> {
+        self.check_device(device)?;
+        self.change(|core| {
+            core.driver.refuse_while_capturing("cuMemsetD8")?;
+            core.memory.fill(device, address, byte, len_bytes)
+        })
+    }
+
+    fn module_load(&self, device: u32, ptx: &str, origin: &str) -> Result<ModuleHandle> {
+        self.check_device(device)?;
+        let core = &mut *self.lock();
+        core.driver.module_load(&mut core.memory, &self.config, device, ptx, origin)
+    }
+
+    fn module_unload(&self, module: ModuleHandle) -> Result<()> {
+        let core = &mut *self.lock();
+        core.driver.module_unload(&mut core.memory, module)
+    }
+
+    fn function(&self, module: ModuleHandle, name: &str) -> Result<FunctionHandle> {
+        self.lock().driver.function(module, name)
+    }
+
+    fn function_facts(&self, function: FunctionHandle) -> Result<FunctionFacts> {
+        self.lock().driver.function_facts(function)
+    }
+
+    fn resident_blocks(&self, function: FunctionHandle, threads: u32, shared_bytes: u32) -> Result<u32> {
+        let core = self.lock();
+        let function = core.driver.find_function(function, "cuOccupancyMaxActiveBlocksPerMultiprocessor")?;
+        Ok(resident_blocks(&self.config, threads, function.kernel.shared_bytes + shared_bytes))
+    }
+
+    fn stream_create(&self, device: u32) -> Result<StreamHandle> {
+        self.check_device(device)?;
+        Ok(self.lock().driver.stream_create(device))
+    }
+
+    unsafe fn stream_adopt(&self, device: u32, raw: u64) -> Result<StreamHandle> {
+        self.check_device(device)?;
+        self.lock().driver.stream_adopt(device, StreamHandle(raw))
+    }
+
+    fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
+        self.lock().driver.stream_destroy(stream)
+    }
+
+    fn stream_synchronize(&self, stream: StreamHandle) -> Result<()> {
+        self.synchronize(stream)
+    }
+
+    fn stream_is_done(&self, stream: StreamHandle) -> Result<bool> {
+        self.poll(|core| core.driver.stream_is_done(stream, "cuStreamQuery"))
+    }
+
+    fn event_create(&self, device: u32, timing: bool) -> Result<EventHandle> {
+        self.check_device(device)?;
+        Ok(self.lock().driver.event_create(device, timing))
+    }
+
+    fn event_destroy(&self, event: EventHandle) -> Result<()> {
+        self.lock().driver.event_destroy(event)
+    }
+
+    fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<()> {
+        self.lock().driver.event_record(event, stream)
+    }
+
+    fn event_is_done(&self, event: EventHandle) -> Result<bool> {
+        self.poll(|core| core.driver.event_is_done(event))
+    }
+
+    fn event_elapsed_us(&self, start: EventHandle, end: EventHandle) -> Result<Option<f64>> {
+        self.lock().driver.event_elapsed_us(start, end)
+    }
+
+    fn stream_wait_event(&self, stream: StreamHandle, event: EventHandle) -> Result<()> {
+        self.change(|core| core.driver.stream_wait_event(stream, event))
+    }
+
+    fn launch(
+        &self,
+        stream: StreamHandle,
+        function: FunctionHandle,
+        shape: LaunchShape,
+        argument: &[u8],
+    ) -> Result<()> {
+        self.change(|core| core.driver.launch(stream, function, shape, argument))
+    }
+
+    fn capture_begin(&self, stream: StreamHandle) -> Result<()> {
+        self.lock().driver.capture_begin(stream)
+    }
+
+    fn capture_end(&self, stream: StreamHandle) -> Result<GraphHandle> {
+        self.lock().driver.capture_end(stream)
+    }
+
+    fn capture_state(&self, stream: StreamHandle) -> Result<CaptureState> {
+        self.lock().driver.capture_state(stream)
+    }
+
+    fn graph_facts(&self, graph: GraphHandle) -> Result<GraphFacts> {
+        self.lock().driver.graph_facts(graph)
+    }
+
+    fn graph_instantiate(&self, graph: GraphHandle) -> Result<GraphExecHandle> {
+        self.lock().driver.graph_instantiate(graph)
+    }
+
+    fn graph_launch(&self, graph: GraphExecHandle, stream: StreamHandle) -> Result<()> {
+        self.change(|core| core.driver.graph_launch(graph, stream))
+    }
+
+    fn graph_destroy(&self, graph: GraphHandle) -> Result<()> {
+        self.lock().driver.graph_destroy(graph)
+    }
+
+    fn graph_exec_destroy(&self, graph: GraphExecHandle) -> Result<()> {
+        self.lock().driver.graph_exec_destroy(graph)
+    }
+
+    fn counters(&self) -> Option<WorkCounters> {
+        Some(self.lock().engine.counters())
+    }
+}

@@ -1,0 +1,270 @@
+//! What kind of machine to simulate, and the environment variables that override it.
+
+use crate::{Error, ErrorKind, Result};
+
+/// What to do when every thread only re-polls words that nobody changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnStall {
+    /// Report a deadlock.
+    Report,
+    /// Let the virtual clock jump, further each time, so that the kernels' own timeouts fire; report a deadlock when
+    /// even that changes nothing.
+    AdvanceClock,
+}
+
+/// What is observed beside the plain run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeKind {
+    /// Nothing: the fastest.
+    None,
+    /// Causal chains of link crossings ([`crate::backend::WorkCounters::hops`]).
+    Hops,
+}
+
+/// How the next thread is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScheduleKind {
+    /// Threads and burst lengths are drawn from the seed.
+    Random,
+    /// Each thread in turn, equal bursts; the seed is not used.
+    RoundRobin,
+}
+
+/// Shape and rules of a simulated machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SimConfig {
+    /// Number of devices, at least 1.
+    pub n_devices: u32,
+    /// Memory of one device in bytes.
+    pub device_memory_bytes: u64,
+    /// Seed of every choice that the machine makes.
+    pub seed: u64,
+    /// How the next thread is chosen.
+    pub schedule: ScheduleKind,
+    /// Compute capability as major × 10 + minor.
+    pub sm: u32,
+    /// Multiprocessors of one device.
+    pub n_multiprocessors: u32,
+    /// Threads that one multiprocessor can hold.
+    pub threads_per_multiprocessor: u32,
+    /// Blocks that one multiprocessor can hold.
+    pub blocks_per_multiprocessor: u32,
+    /// CUDA version that the simulated driver supports, (major, minor).
+    pub driver_version: (u32, u32),
+    /// What is observed.
+    pub probe: ProbeKind,
+    /// What to do when nothing moves.
+    pub on_stall: OnStall,
+    /// How long to wait, in milliseconds, for another host thread or process to change something before
+    /// [`SimConfig::on_stall`] applies. A machine that only one host thread has ever used does not wait.
+    pub stall_grace_ms: u64,
+    /// Polls of each waiting thread, without any change, that make a stall.
+    pub stall_polls: u32,
+    /// Whether `peer_access[device * n_devices + peer]`; `None`: every device can access every other.
+    pub peer_access: Option<Vec<bool>>,
+}
+
+impl Default for SimConfig {
+    fn default() -> Self {
+        Self {
+            n_devices: 8,
+            device_memory_bytes: 1 << 30,
+            seed: 1,
+            schedule: ScheduleKind::Random,
+            sm: 90,
+            n_multiprocessors: 132,
+            threads_per_multiprocessor: 2048,
+            blocks_per_multiprocessor: 32,
+            driver_version: (12, 8),
+            probe: ProbeKind::Hops,
+            on_stall: OnStall::Report,
+            stall_grace_ms: 2000,
+            stall_polls: 8192,
+            peer_access: None,
+        }
+    }
+}
+
+impl SimConfig {
+    /// The default machine with what the environment overrides:
+    ///
+    /// | variable | field |
+    /// |---|---|
+    /// | `SYMMEM_SIM_DEVICES` | [`SimConfig::n_devices`] |
+    /// | `SYMMEM_SIM_MEMORY_BYTES` | [`SimConfig::device_memory_bytes`] |
+    /// | `SYMMEM_SIM_SEED` | [`SimConfig::seed`] |
+    /// | `SYMMEM_SIM_SCHEDULE` | [`SimConfig::schedule`]: `random`, `round-robin` |
+    /// | `SYMMEM_SIM_SM` | [`SimConfig::sm`] |
+    /// | `SYMMEM_SIM_MULTIPROCESSORS` | [`SimConfig::n_multiprocessors`] |
+    /// | `SYMMEM_SIM_DRIVER` | [`SimConfig::driver_version`], e.g. `12.8` |
+    /// | `SYMMEM_SIM_PROBE` | [`SimConfig::probe`]: `none`, `hops` |
+    /// | `SYMMEM_SIM_ON_STALL` | [`SimConfig::on_stall`]: `report`, `advance-clock` |
+    /// | `SYMMEM_SIM_STALL_MS` | [`SimConfig::stall_grace_ms`] |
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArgument`] names a variable whose value cannot be read.
+    pub fn from_env() -> Result<Self> {
+        Self::from_lookup(|name| std::env::var(name).ok())
+    }
+
+    fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let mut config = Self::default();
+        let set = &lookup;
+        read(set, "SYMMEM_SIM_DEVICES", "a number", &mut config.n_devices, parse)?;
+        read(set, "SYMMEM_SIM_MEMORY_BYTES", "a number", &mut config.device_memory_bytes, parse)?;
+        read(set, "SYMMEM_SIM_SEED", "a number", &mut config.seed, parse)?;
+        read(set, "SYMMEM_SIM_SCHEDULE", "random, round-robin", &mut config.schedule, parse_schedule)?;
+        read(set, "SYMMEM_SIM_SM", "a number such as 90", &mut config.sm, parse)?;
+        read(set, "SYMMEM_SIM_MULTIPROCESSORS", "a number", &mut config.n_multiprocessors, parse)?;
+        read(set, "SYMMEM_SIM_DRIVER", "a version such as 12.8", &mut config.driver_version, parse_version)?;
+        read(set, "SYMMEM_SIM_PROBE", "none, hops", &mut config.probe, parse_probe)?;
+        read(set, "SYMMEM_SIM_ON_STALL", "report, advance-clock", &mut config.on_stall, parse_on_stall)?;
+        read(set, "SYMMEM_SIM_STALL_MS", "a number", &mut config.stall_grace_ms, parse)?;
+        Ok(config)
+    }
+
+    /// Whether `device` can access memory of `peer`.
+    pub(crate) fn can_access(&self, device: u32, peer: u32) -> bool {
+        device == peer
+            || self
+                .peer_access
+                .as_ref()
+                .is_none_or(|matrix| matrix[(device * self.n_devices + peer) as usize])
+    }
+
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArgument`] names a field that makes no machine.
+    pub(crate) fn check(&self) -> Result<()> {
+        let cells = self.n_devices as usize * self.n_devices as usize;
+        let matrix_cells = self.peer_access.as_ref().map_or(cells, Vec::len);
+        let rules = [
+            ("n_devices", u64::from(self.n_devices), "1 to 1024", (1..=1024).contains(&self.n_devices)),
+            (
+                "device_memory_bytes",
+                self.device_memory_bytes,
+                "at least 2 MiB",
+                self.device_memory_bytes >= 2 << 20,
+            ),
+            ("n_multiprocessors", self.n_multiprocessors.into(), "at least 1", self.n_multiprocessors > 0),
+            (
+                "threads_per_multiprocessor",
+                self.threads_per_multiprocessor.into(),
+                "at least 1024, the largest block",
+                self.threads_per_multiprocessor >= 1024,
+            ),
+            (
+                "blocks_per_multiprocessor",
+                self.blocks_per_multiprocessor.into(),
+                "at least 1",
+                self.blocks_per_multiprocessor > 0,
+            ),
+            ("stall_polls", self.stall_polls.into(), "at least 1", self.stall_polls > 0),
+            ("peer_access", matrix_cells as u64, "n_devices × n_devices entries", matrix_cells == cells),
+        ];
+        match rules.into_iter().find(|rule| !rule.3) {
+            Some((what, found, allowed, _)) => Err(invalid(what, found.to_string(), allowed)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn invalid(what: &'static str, found: String, allowed: &str) -> Error {
+    ErrorKind::InvalidArgument { what, found, allowed: allowed.into() }.into()
+}
+
+fn read<T>(
+    lookup: &impl Fn(&str) -> Option<String>,
+    name: &'static str,
+    allowed: &str,
+    target: &mut T,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<()> {
+    if let Some(text) = lookup(name) {
+        *target = parse(text.trim()).ok_or_else(|| invalid(name, text, allowed))?;
+    }
+    Ok(())
+}
+
+fn parse<T: std::str::FromStr>(text: &str) -> Option<T> {
+    text.parse().ok()
+}
+
+fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn parse_schedule(text: &str) -> Option<ScheduleKind> {
+    match text {
+        "random" => Some(ScheduleKind::Random),
+        "round-robin" => Some(ScheduleKind::RoundRobin),
+        _ => None,
+    }
+}
+
+fn parse_probe(text: &str) -> Option<ProbeKind> {
+    match text {
+        "none" => Some(ProbeKind::None),
+        "hops" => Some(ProbeKind::Hops),
+        _ => None,
+    }
+}
+
+fn parse_on_stall(text: &str) -> Option<OnStall> {
+    match text {
+        "report" => Some(OnStall::Report),
+        "advance-clock" => Some(OnStall::AdvanceClock),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &str, value: &str) -> Result<SimConfig> {
+        SimConfig::from_lookup(|asked| (asked == name).then(|| value.to_string()))
+    }
+
+    #[test]
+    fn reads_each_variable() {
+        let check = |name, value, expect: fn(&SimConfig) -> bool| {
+            assert!(expect(&with(name, value).unwrap()), "{name}")
+        };
+        check("SYMMEM_SIM_DEVICES", "3", |c| c.n_devices == 3);
+        check("SYMMEM_SIM_MEMORY_BYTES", "4194304", |c| c.device_memory_bytes == 4 << 20);
+        check("SYMMEM_SIM_SEED", " 77 ", |c| c.seed == 77);
+        check("SYMMEM_SIM_SCHEDULE", "round-robin", |c| c.schedule == ScheduleKind::RoundRobin);
+        check("SYMMEM_SIM_SM", "80", |c| c.sm == 80);
+        check("SYMMEM_SIM_MULTIPROCESSORS", "2", |c| c.n_multiprocessors == 2);
+        check("SYMMEM_SIM_DRIVER", "12.4", |c| c.driver_version == (12, 4));
+        check("SYMMEM_SIM_PROBE", "none", |c| c.probe == ProbeKind::None);
+        check("SYMMEM_SIM_ON_STALL", "advance-clock", |c| c.on_stall == OnStall::AdvanceClock);
+        check("SYMMEM_SIM_STALL_MS", "5", |c| c.stall_grace_ms == 5);
+    }
+
+    #[test]
+    fn names_a_variable_that_cannot_be_read() {
+        let error = with("SYMMEM_SIM_DRIVER", "new").unwrap_err();
+        assert_eq!(error.to_string(), "SYMMEM_SIM_DRIVER is new, allowed: a version such as 12.8");
+    }
+
+    #[test]
+    fn refuses_a_machine_that_cannot_be() {
+        let refused = |change: fn(&mut SimConfig)| {
+            let mut config = SimConfig::default();
+            change(&mut config);
+            assert!(config.check().is_err(), "{config:?}");
+        };
+        SimConfig::default().check().unwrap();
+        refused(|c| c.n_devices = 0);
+        refused(|c| c.device_memory_bytes = 4096);
+        refused(|c| c.n_multiprocessors = 0);
+        refused(|c| c.threads_per_multiprocessor = 512);
+        refused(|c| c.blocks_per_multiprocessor = 0);
+        refused(|c| c.stall_polls = 0);
+        refused(|c| c.peer_access = Some(vec![true; 3]));
+    }
+}

@@ -1,0 +1,181 @@
+//! Longest chains of dependent link crossings.
+//!
+//! Every thread and every 8 bytes of device memory carry a depth: crossings on the longest chain that led there. A
+//! store to another device adds 1, a load from another device 2 (there and back), or 1 to what was stored there (the
+//! way back alone). Loads that a thread issues one after another overlap on hardware, so the depth of a load passes to
+//! the thread's stores at once, but to its later loads only at a fence, a barrier or a warp exchange. A kernel starts
+//! at the depth of all finished work. Host memory has no depth.
+
+use super::probe::{Place, Probe};
+use crate::sim::interface::{Fence, MemoryAccess};
+
+/// Bytes that share one depth.
+const UNIT_BYTES: u64 = 8;
+
+/// Depths of one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Depth {
+    /// Of what it issues.
+    issued: u32,
+    /// Of what has arrived at it.
+    arrived: u32,
+}
+
+/// Keeps the depths.
+#[derive(Debug, Default)]
+pub(crate) struct HopProbe {
+    /// By physical allocation; made when it is first stored to. Zeroed memory costs no page until it is written.
+    shadows: Vec<Vec<u32>>,
+    finished: u32,
+    deepest: u32,
+}
+
+impl HopProbe {
+    fn units(access: MemoryAccess, place: Place) -> std::ops::RangeInclusive<usize> {
+        let len_bytes = u64::from(access.width_bytes) * u64::from(access.lanes);
+        (place.offset / UNIT_BYTES) as usize..=((place.offset + len_bytes - 1) / UNIT_BYTES) as usize
+    }
+
+    #[inline(always)]
+    fn stored_depth(&self, access: MemoryAccess, place: Place) -> u32 {
+        let Some(shadow) = self.shadows.get(place.physical as usize) else { return 0 };
+        Self::units(access, place).map(|unit| shadow.get(unit).copied().unwrap_or(0)).max().unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn set_depth(&mut self, access: MemoryAccess, place: Place, depth: u32) {
+        if self.shadows.get(place.physical as usize).is_none_or(Vec::is_empty) {
+            self.make_shadow(place);
+        }
+        self.shadows[place.physical as usize][Self::units(access, place)].fill(depth);
+        self.deepest = self.deepest.max(depth);
+    }
+
+    #[cold]
+    fn make_shadow(&mut self, place: Place) {
+        let physical = place.physical as usize;
+        if self.shadows.len() <= physical {
+            self.shadows.resize_with(physical + 1, Vec::new);
+        }
+        self.shadows[physical] = vec![0; place.physical_len_bytes.div_ceil(UNIT_BYTES) as usize];
+    }
+}
+
+impl Probe for HopProbe {
+    type Thread = Depth;
+
+    fn start(&mut self) -> Depth {
+        Depth { issued: self.finished, arrived: self.finished }
+    }
+
+    #[inline(always)]
+    fn load(&mut self, thread: &mut Depth, access: MemoryAccess, place: Place) {
+        let stored = self.stored_depth(access, place);
+        let depth = if place.remote { (stored + 1).max(thread.issued + 2) } else { stored };
+        if depth > thread.arrived {
+            thread.arrived = depth;
+            self.deepest = self.deepest.max(depth);
+        }
+    }
+
+    #[inline(always)]
+    fn store(&mut self, thread: &mut Depth, access: MemoryAccess, place: Place) {
+        self.set_depth(access, place, thread.arrived + u32::from(place.remote));
+    }
+
+    #[inline(always)]
+    fn atomic(&mut self, thread: &mut Depth, access: MemoryAccess, place: Place) {
+        let crossing = u32::from(place.remote);
+        let there = self.stored_depth(access, place).max(thread.arrived + crossing);
+        self.set_depth(access, place, there);
+        thread.arrived = thread.arrived.max(there + crossing);
+        self.deepest = self.deepest.max(thread.arrived);
+    }
+
+    #[inline(always)]
+    fn fence(&mut self, thread: &mut Depth, _: Fence) {
+        thread.issued = thread.arrived;
+    }
+
+    fn join(&mut self, into: &mut Depth, from: &Depth) {
+        into.arrived = into.arrived.max(from.arrived);
+        into.issued = into.arrived;
+    }
+
+    fn exit(&mut self, thread: &Depth) {
+        self.finished = self.finished.max(thread.arrived);
+    }
+
+    fn forget(&mut self, physical: u32) {
+        if let Some(shadow) = self.shadows.get_mut(physical as usize) {
+            *shadow = Vec::new();
+        }
+    }
+
+    fn hops(&self) -> u64 {
+        self.deepest.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::interface::{Order, Scope, Space};
+
+    const WORD: MemoryAccess = MemoryAccess {
+        space: Space::Global,
+        order: Order::Relaxed,
+        scope: Scope::Sys,
+        width_bytes: 4,
+        lanes: 1,
+    };
+    const FENCE: Fence = Fence::Thread(Order::AcqRel, Scope::Sys);
+
+    fn at(offset: u64, remote: bool) -> Place {
+        Place { physical: 0, physical_len_bytes: 2 << 20, offset, remote }
+    }
+
+    #[test]
+    fn a_message_is_one_hop_and_its_answer_two() {
+        let mut probe = HopProbe::default();
+        let (mut ping, mut pong) = (probe.start(), probe.start());
+        probe.store(&mut ping, WORD, at(0, true));
+        probe.load(&mut pong, WORD, at(0, false));
+        probe.store(&mut pong, WORD, at(8, true));
+        probe.load(&mut ping, WORD, at(8, false));
+        assert_eq!((pong.arrived, ping.arrived, probe.hops()), (1, 2, 2));
+    }
+
+    #[test]
+    fn loads_overlap_until_a_fence() {
+        let mut probe = HopProbe::default();
+        let mut thread = probe.start();
+        (0..10).for_each(|word| probe.load(&mut thread, WORD, at(word * 8, true)));
+        assert_eq!(thread.arrived, 2);
+        probe.fence(&mut thread, FENCE);
+        probe.load(&mut thread, WORD, at(0, true));
+        assert_eq!(thread.arrived, 4);
+    }
+
+    #[test]
+    fn a_kernel_starts_behind_finished_work() {
+        let mut probe = HopProbe::default();
+        let mut thread = probe.start();
+        probe.store(&mut thread, WORD, at(0, true));
+        probe.load(&mut thread, WORD, at(0, false));
+        probe.exit(&thread);
+        assert_eq!(probe.start().issued, 1);
+    }
+
+    #[test]
+    fn neighbours_in_the_shadow_stay_apart() {
+        let mut probe = HopProbe::default();
+        let mut thread = Depth { issued: 5, arrived: 5 };
+        probe.store(&mut thread, WORD, at(1 << 20, true));
+        for (offset, expect) in [((1 << 20) - 4, 0), (1 << 20, 6), ((1 << 20) + 4, 6), ((1 << 20) + 8, 0)] {
+            assert_eq!(probe.stored_depth(WORD, at(offset, false)), expect, "{offset}");
+        }
+        probe.forget(0);
+        assert_eq!(probe.stored_depth(WORD, at(1 << 20, false)), 0);
+    }
+}

@@ -1,0 +1,284 @@
+//! Runs kernels: independent threads, warps of 32 lanes, blocks, on all devices of the machine at once.
+//!
+//! One scheduler interleaves all threads, so that a run is the same whenever seed and host calls are. A thread runs in
+//! bursts; between two bursts anything may happen. A thread that only polls gets short and rare bursts.
+
+mod atomic;
+mod barrier;
+pub(crate) mod block;
+mod burst;
+mod clock;
+pub(crate) mod environment;
+mod hops;
+mod inspect;
+mod occupancy;
+pub(crate) mod poll;
+mod probe;
+mod residency;
+mod warp;
+
+use crate::backend::WorkCounters;
+use crate::sim::config::{ProbeKind, SimConfig};
+use crate::sim::driver::module::Launch;
+use crate::sim::driver::task::TaskId;
+use crate::sim::interface::Fault;
+use crate::sim::memory::address_map::{AddressMap, View};
+use crate::sim::schedule::{Scheduler, ThreadId, scheduler};
+use block::{Block, Grid};
+use clock::Clock;
+pub(crate) use inspect::{WaitKind, WaitingThread};
+use occupancy::Occupancy;
+pub(crate) use occupancy::resident_blocks;
+use probe::{NoProbe, Probe};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Why the engine stopped running.
+#[derive(Debug)]
+pub(crate) enum RunEnd {
+    /// Kernels finished; take them.
+    Finished,
+    /// So many instructions were run.
+    Budget,
+    /// There is nothing to run.
+    Idle,
+    /// Every thread waits for something that no thread will change.
+    Stalled,
+    /// A thread did what the machine forbids.
+    Fault(Box<FaultSite>),
+}
+
+/// Who did what.
+#[derive(Debug)]
+pub(crate) struct FaultSite {
+    /// The launch.
+    pub(crate) launch: Arc<Launch>,
+    /// Number of the block in the grid.
+    pub(crate) block: u32,
+    /// Number of the thread in the block.
+    pub(crate) thread: u32,
+    /// The instruction.
+    pub(crate) pc: u32,
+    /// What it did.
+    pub(crate) fault: Fault,
+}
+
+/// An engine, whatever its probe.
+pub(crate) trait Run: Debug + Send {
+    /// Starts a kernel.
+    fn submit(&mut self, task: TaskId, launch: Arc<Launch>);
+    /// Runs about so many instructions, or until something else ends it.
+    fn run(&mut self, map: &AddressMap, budget: u64) -> RunEnd;
+    /// Kernels that finished since the last call, in order.
+    fn take_finished(&mut self) -> Vec<TaskId>;
+    /// Work counted so far.
+    fn counters(&self) -> WorkCounters;
+    /// Lets time pass in a stall; `false` when that makes no sense any more.
+    fn jump_clock(&mut self) -> bool;
+    /// The host changed something: whoever polls gets all his polls again before the machine counts as stalled.
+    fn end_quiet(&mut self);
+    /// What every thread waits for, in the order of devices, kernels, blocks and threads.
+    fn waiting(&self) -> Vec<WaitingThread>;
+    /// Blocks that have not started, with their kernels.
+    fn waiting_blocks(&self) -> Vec<(Arc<Launch>, usize)>;
+    /// Drops all kernels.
+    fn clear(&mut self);
+    /// A physical allocation is gone; its number may be used again.
+    fn forget(&mut self, physical: u32);
+}
+
+/// Makes the engine that a configuration asks for.
+pub(crate) fn engine(config: &SimConfig) -> Box<dyn Run> {
+    match config.probe {
+        ProbeKind::None => Box::new(Engine::<NoProbe>::new(config)),
+        ProbeKind::Hops => Box::new(Engine::<hops::HopProbe>::new(config)),
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+struct Engine<P: Probe> {
+    config: SimConfig,
+    clock: Clock,
+    scheduler: Box<dyn Scheduler>,
+    probe: P,
+    /// By device.
+    devices: Vec<Device>,
+    /// By place; a place is used again.
+    grids: Vec<Option<Grid<P>>>,
+    /// Places of grids with blocks that have not started, oldest first.
+    starting: Vec<usize>,
+    /// By place; a place is used again.
+    blocks: Vec<Option<Block<P>>>,
+    free_blocks: Vec<u32>,
+    /// Threads that do something new.
+    active: Vec<ThreadId>,
+    /// Threads that only see again what they have seen.
+    polling: Vec<ThreadId>,
+    /// Threads that sleep, by the time they wake; the number keeps equals in order.
+    sleeping: BinaryHeap<Reverse<(u64, u64, ThreadId)>>,
+    n_sleeps: u64,
+    n_live: u64,
+    /// Polls since any thread last did something new.
+    quiet_polls: u64,
+    /// Blocks may start: a grid came, or a block left.
+    room_changed: bool,
+    finished: Vec<TaskId>,
+    instructions: u64,
+    link_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Device {
+    occupancy: Occupancy,
+    /// The mapping that the device touched last, valid during one [`Run::run`].
+    view: View,
+}
+
+impl<P: Probe> Engine<P> {
+    fn new(config: &SimConfig) -> Self {
+        let device = || Device { occupancy: Occupancy::new(config), view: View::NOWHERE };
+        Self {
+            config: config.clone(),
+            clock: Clock::new(),
+            scheduler: scheduler(config.schedule, config.seed),
+            probe: P::default(),
+            devices: (0..config.n_devices).map(|_| device()).collect(),
+            grids: Vec::new(),
+            starting: Vec::new(),
+            blocks: Vec::new(),
+            free_blocks: Vec::new(),
+            active: Vec::new(),
+            polling: Vec::new(),
+            sleeping: BinaryHeap::new(),
+            n_sleeps: 0,
+            n_live: 0,
+            quiet_polls: 0,
+            room_changed: false,
+            finished: Vec::new(),
+            instructions: 0,
+            link_bytes: 0,
+        }
+    }
+
+    /// Whether every thread that waits has polled long enough without any change.
+    fn is_quiet(&self) -> bool {
+        let n_waiting = (self.polling.len() + self.sleeping.len()) as u64;
+        self.active.is_empty() && self.quiet_polls >= n_waiting * u64::from(self.config.stall_polls)
+    }
+
+    /// Makes sure that a thread can run; `Err` tells why none can.
+    fn find_work(&mut self) -> Result<(), RunEnd> {
+        if self.room_changed {
+            self.start_blocks();
+        }
+        if !self.sleeping.is_empty() {
+            self.wake_sleepers();
+        }
+        if !self.active.is_empty() || !self.polling.is_empty() {
+            return Ok(());
+        }
+        match self.sleeping.peek() {
+            Some(Reverse((wake_ns, ..))) => {
+                self.clock.jump_to(*wake_ns);
+                self.wake_sleepers();
+                Ok(())
+            }
+            None if self.n_live == 0 => Err(RunEnd::Idle),
+            // Only barriers and exchanges that nobody can complete.
+            None => Err(RunEnd::Stalled),
+        }
+    }
+}
+
+impl<P: Probe> Run for Engine<P> {
+    fn submit(&mut self, task: TaskId, launch: Arc<Launch>) {
+        let waiting = (0..launch.shape.blocks).collect();
+        let probed = self.probe.start();
+        let grid = Some(Grid { task, launch, waiting, n_resident: 0, probed });
+        let place = match self.grids.iter().position(Option::is_none) {
+            Some(free) => {
+                self.grids[free] = grid;
+                free
+            }
+            None => {
+                self.grids.push(grid);
+                self.grids.len() - 1
+            }
+        };
+        self.starting.push(place);
+        self.room_changed = true;
+        self.end_quiet();
+    }
+
+    fn run(&mut self, map: &AddressMap, budget: u64) -> RunEnd {
+        // The host may have changed mappings since the last run.
+        self.devices.iter_mut().for_each(|device| device.view = View::NOWHERE);
+        let end = self.instructions + budget;
+        loop {
+            if let Err(end) = self.find_work() {
+                return end;
+            }
+            if let Err(site) = self.burst(map) {
+                return RunEnd::Fault(site);
+            }
+            if !self.finished.is_empty() {
+                return RunEnd::Finished;
+            }
+            if self.active.is_empty() && self.is_quiet() && self.n_live > 0 {
+                return RunEnd::Stalled;
+            }
+            if self.instructions >= end {
+                return RunEnd::Budget;
+            }
+        }
+    }
+
+    fn take_finished(&mut self) -> Vec<TaskId> {
+        std::mem::take(&mut self.finished)
+    }
+
+    fn counters(&self) -> WorkCounters {
+        WorkCounters { instructions: self.instructions, link_bytes: self.link_bytes, hops: self.probe.hops() }
+    }
+
+    fn jump_clock(&mut self) -> bool {
+        self.quiet_polls = 0;
+        !(self.polling.is_empty() && self.sleeping.is_empty()) && self.clock.jump_in_stall()
+    }
+
+    fn end_quiet(&mut self) {
+        self.quiet_polls = 0;
+    }
+
+    fn waiting(&self) -> Vec<WaitingThread> {
+        self.inspect()
+    }
+
+    fn waiting_blocks(&self) -> Vec<(Arc<Launch>, usize)> {
+        let grids = self.starting.iter().map(|&place| self.grid(place));
+        grids.map(|grid| (grid.launch.clone(), grid.waiting.len())).collect()
+    }
+
+    fn clear(&mut self) {
+        self.devices.iter_mut().for_each(|device| device.occupancy = Occupancy::new(&self.config));
+        self.grids.clear();
+        self.starting.clear();
+        self.blocks.clear();
+        self.free_blocks.clear();
+        self.active.clear();
+        self.polling.clear();
+        self.sleeping.clear();
+        self.finished.clear();
+        self.n_live = 0;
+        self.quiet_polls = 0;
+        self.room_changed = false;
+        self.clock.end_stall();
+    }
+
+    fn forget(&mut self, physical: u32) {
+        self.probe.forget(physical);
+    }
+}

@@ -1,0 +1,260 @@
+//! The machine: memory, driver and engine under one lock, and who lets it run.
+//!
+//! Work runs only while a host thread waits: in [`Backend::stream_synchronize`] until the stream is done, in
+//! [`Backend::stream_is_done`] and [`Backend::event_is_done`] for one slice. Everything of the machine runs then, not
+//! the one stream alone. The lock is free between slices, so that other host threads can put in more work.
+//!
+//! [`Backend::stream_synchronize`]: crate::backend::Backend::stream_synchronize
+//! [`Backend::stream_is_done`]: crate::backend::Backend::stream_is_done
+//! [`Backend::event_is_done`]: crate::backend::Backend::event_is_done
+
+use super::config::{OnStall, SimConfig};
+use super::driver::Driver;
+use super::engine::{self, Run, RunEnd};
+use super::memory::Memory;
+use super::report;
+use crate::backend::StreamHandle;
+use crate::{ErrorKind, Result};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+/// Instructions between two chances for other host threads.
+const SLICE_INSTRUCTIONS: u64 = 1 << 18;
+/// How often a stalled machine looks again whether the host or another process changed a word.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Times that a host thread steps back for another one which wants the lock.
+const YIELDS_MAX: u32 = 1000;
+
+/// A simulated machine with any number of GPUs.
+///
+/// After a fault or a deadlock all work in flight is dropped. Each stream that had some returns the error from its next
+/// synchronisation, once; the machine stays usable for new work.
+#[derive(Debug)]
+pub struct SimMachine {
+    pub(super) config: SimConfig,
+    core: Mutex<Core>,
+    /// Signalled when work is put in or dropped.
+    changed: Condvar,
+    /// Host threads that want the lock.
+    n_waiting: AtomicUsize,
+}
+
+/// What the lock guards.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) memory: Memory,
+    pub(super) driver: Driver,
+    pub(super) engine: Box<dyn Run>,
+    /// Host threads that have used the machine.
+    host_threads: HashSet<ThreadId>,
+    /// Grows with every call of the host; tells whether anything happened meanwhile.
+    n_calls: u64,
+}
+
+/// Numbers of live objects, for tests that look for leaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LiveCounts {
+    /// Handles of physical allocations that are referenced.
+    pub physical_handles: usize,
+    /// Mappings.
+    pub mappings: usize,
+    /// Reservations.
+    pub reservations: usize,
+    /// Host allocations.
+    pub host_allocations: usize,
+    /// Streams.
+    pub streams: usize,
+    /// Events.
+    pub events: usize,
+    /// Modules.
+    pub modules: usize,
+    /// Graphs.
+    pub graphs: usize,
+    /// Executable graphs.
+    pub graph_execs: usize,
+}
+
+/// What a slice led to.
+enum SliceEnd {
+    Going,
+    Idle,
+    Stalled,
+}
+
+impl SimMachine {
+    /// Starts a machine.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArgument`] names a field of the configuration that makes no machine.
+    pub fn new(config: SimConfig) -> Result<Arc<Self>> {
+        config.check()?;
+        let core = Core {
+            memory: Memory::new(config.n_devices, config.device_memory_bytes),
+            driver: Driver::default(),
+            engine: engine::engine(&config),
+            host_threads: HashSet::new(),
+            n_calls: 0,
+        };
+        let (core, changed, n_waiting) = (Mutex::new(core), Condvar::new(), AtomicUsize::new(0));
+        Ok(Arc::new(Self { config, core, changed, n_waiting }))
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &SimConfig {
+        &self.config
+    }
+
+    /// Numbers of live objects.
+    pub fn live(&self) -> LiveCounts {
+        let core = self.lock();
+        let (memory, driver) = (core.memory.counts(), core.driver.counts());
+        LiveCounts {
+            physical_handles: memory.physical_handles,
+            mappings: memory.mappings,
+            reservations: memory.reservations,
+            host_allocations: memory.host_allocations,
+            streams: driver.streams,
+            events: driver.events,
+            modules: driver.modules,
+            graphs: driver.graphs,
+            graph_execs: driver.graph_execs,
+        }
+    }
+
+    /// Takes the lock for a call of the host.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
+        self.n_waiting.fetch_add(1, Ordering::Relaxed);
+        let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+        self.n_waiting.fetch_sub(1, Ordering::Relaxed);
+        core.host_threads.insert(std::thread::current().id());
+        core.n_calls += 1;
+        core
+    }
+
+    /// Takes the lock for a call after which waiting threads may have something to do.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
+        let result = change(&mut self.lock());
+        self.changed.notify_all();
+        result
+    }
+
+    /// Runs one slice and then asks whether something is done.
+    pub(super) fn poll(&self, is_done: impl Fn(&mut Core) -> Result<bool>) -> Result<bool> {
+        let mut core = self.lock();
+        if is_done(&mut core)? {
+            return Ok(true);
+        }
+        core.slice();
+        is_done(&mut core)
+    }
+
+    /// Runs until all work of a stream is done.
+    pub(super) fn synchronize(&self, stream: StreamHandle) -> Result<()> {
+        let mut stalled: Option<Stall> = None;
+        let mut core = self.lock();
+        while !core.driver.stream_is_done(stream, "cuStreamSynchronize")? {
+            match core.slice() {
+                SliceEnd::Going | SliceEnd::Idle => {
+                    stalled = None;
+                    core = self.step_back(core);
+                }
+                SliceEnd::Stalled => {
+                    let stall = stalled.get_or_insert_with(|| Stall::new(core.n_calls));
+                    core = self.bear(core, stall);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets other host threads have the lock.
+    fn step_back<'m>(&'m self, core: MutexGuard<'m, Core>) -> MutexGuard<'m, Core> {
+        if self.n_waiting.load(Ordering::Relaxed) == 0 {
+            return core;
+        }
+        drop(core);
+        for _ in 0..YIELDS_MAX {
+            if self.n_waiting.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits a little for a change from outside; acts on the stall when that has not come in time.
+    fn bear<'m>(&'m self, mut core: MutexGuard<'m, Core>, stall: &mut Stall) -> MutexGuard<'m, Core> {
+        let grace = Duration::from_millis(self.config.stall_grace_ms);
+        if core.n_calls != stall.n_calls {
+            *stall = Stall::new(core.n_calls);
+        }
+        if core.host_threads.len() > 1 && stall.since.elapsed() < grace {
+            let wait = self.changed.wait_timeout(core, LOOK_AGAIN);
+            core = wait.unwrap_or_else(PoisonError::into_inner).0;
+            core.engine.end_quiet();
+        } else if self.config.on_stall != OnStall::AdvanceClock || !core.engine.jump_clock() {
+            core.report_deadlock();
+            self.changed.notify_all();
+        }
+        core
+    }
+}
+
+/// A stall that goes on.
+struct Stall {
+    since: Instant,
+    n_calls: u64,
+}
+
+impl Stall {
+    fn new(n_calls: u64) -> Self {
+        Self { since: Instant::now(), n_calls }
+    }
+}
+
+impl Core {
+    /// Runs a slice of all work.
+    fn slice(&mut self) -> SliceEnd {
+        for physical in self.memory.take_gone() {
+            self.engine.forget(physical);
+        }
+        let mut budget = SLICE_INSTRUCTIONS;
+        loop {
+            while let Some((task, launch)) = self.driver.tasks.take_ready() {
+                self.engine.submit(task, launch);
+            }
+            let before = self.engine.counters().instructions;
+            match self.engine.run(self.memory.map(), budget) {
+                RunEnd::Finished => {
+                    for task in self.engine.take_finished() {
+                        self.driver.tasks.finish(task);
+                    }
+                }
+                RunEnd::Budget => return SliceEnd::Going,
+                RunEnd::Idle => return SliceEnd::Idle,
+                RunEnd::Stalled => return SliceEnd::Stalled,
+                RunEnd::Fault(site) => {
+                    let report = report::fault(self.memory.map(), &site);
+                    self.fail(ErrorKind::Fault { report });
+                    return SliceEnd::Going;
+                }
+            }
+            budget = budget.saturating_sub(self.engine.counters().instructions - before);
+        }
+    }
+
+    fn report_deadlock(&mut self) {
+        let (waiting, blocks) = (self.engine.waiting(), self.engine.waiting_blocks());
+        let report = report::deadlock(self.memory.map(), &waiting, &blocks);
+        self.fail(ErrorKind::Deadlock { report });
+    }
+
+    fn fail(&mut self, kind: ErrorKind) {
+        self.engine.clear();
+        self.driver.fail(&kind.into());
+    }
+}

@@ -1,0 +1,162 @@
+//! Memory of the simulated machine, with the rules of CUDA's virtual memory management.
+//!
+//! Device pointers are addresses of this process: a physical allocation is a `memfd`, a reservation a range without
+//! memory, a mapping the one made visible in the other. So a kernel's access is an access to real bytes, and a
+//! descriptor exported here is one that another process can map.
+
+pub(crate) mod access;
+pub(crate) mod address_map;
+mod copy;
+mod physical;
+mod reservation;
+mod transfer;
+mod vmm;
+
+use crate::backend::{HostMapped, PhysicalHandle};
+use address_map::AddressMap;
+use physical::Physical;
+use reservation::Reservation;
+use std::collections::{BTreeMap, HashMap};
+
+/// Multiple of sizes and addresses of device memory in bytes.
+pub(crate) const GRANULARITY_BYTES: u64 = 2 << 20;
+/// Multiple of sizes of host memory in bytes.
+const PAGE_BYTES: u64 = 4096;
+
+/// What a handle stands for: one name of a physical allocation. It lives while it is referenced or mapped.
+#[derive(Debug)]
+struct Handle {
+    physical: u32,
+    references: u32,
+    mappings: u32,
+}
+
+/// A physical allocation and the number of handles that name it.
+#[derive(Debug)]
+struct Allocation {
+    memory: Physical,
+    handles: u32,
+}
+
+/// Host memory that every device can access.
+#[derive(Debug)]
+struct HostMemory {
+    /// Keeps the addresses and the bytes.
+    _place: Reservation,
+    memory: HostMapped,
+    physical: u32,
+}
+
+/// Numbers of live objects, for tests that look for leaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MemoryCounts {
+    pub(crate) physical_handles: usize,
+    pub(crate) mappings: usize,
+    pub(crate) reservations: usize,
+    pub(crate) host_allocations: usize,
+}
+
+/// All memory of one machine.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    n_devices: u32,
+    device_memory_bytes: u64,
+    map: AddressMap,
+    reservations: BTreeMap<u64, Reservation>,
+    handles: HashMap<PhysicalHandle, Handle>,
+    /// By number; a number is used again when its allocation is gone.
+    allocations: Vec<Option<Allocation>>,
+    host: BTreeMap<u64, HostMemory>,
+    /// Bytes in use on each device.
+    used_bytes: Vec<u64>,
+    next_handle: u64,
+    /// Numbers of allocations that are gone, for whoever keeps something beside the memory.
+    gone: Vec<u32>,
+}
+
+impl Memory {
+    /// Memory of `n_devices` devices with `device_memory_bytes` each, all free.
+    pub(crate) fn new(n_devices: u32, device_memory_bytes: u64) -> Self {
+        Self {
+            n_devices,
+            device_memory_bytes,
+            map: AddressMap::default(),
+            reservations: BTreeMap::new(),
+            handles: HashMap::new(),
+            allocations: Vec::new(),
+            host: BTreeMap::new(),
+            used_bytes: vec![0; n_devices as usize],
+            next_handle: 1,
+            gone: Vec::new(),
+        }
+    }
+
+    /// Which mapping covers which address.
+    pub(crate) fn map(&self) -> &AddressMap {
+        &self.map
+    }
+
+    /// Numbers of live objects.
+    pub(crate) fn counts(&self) -> MemoryCounts {
+        MemoryCounts {
+            physical_handles: self.handles.values().filter(|handle| handle.references > 0).count(),
+            mappings: self.map.iter().filter(|mapping| mapping.handle.is_some()).count(),
+            reservations: self.reservations.len(),
+            host_allocations: self.host.len(),
+        }
+    }
+
+    /// Numbers of the allocations that went since the last call.
+    pub(crate) fn take_gone(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.gone)
+    }
+
+    fn allocation(&self, physical: u32) -> &Physical {
+        &self.allocations[physical as usize].as_ref().expect("a named allocation lives").memory
+    }
+
+    /// Gives a new handle to an allocation.
+    fn name(&mut self, physical: u32) -> PhysicalHandle {
+        let handle = PhysicalHandle(self.next_handle);
+        self.next_handle += 1;
+        self.allocations[physical as usize].as_mut().expect("a named allocation lives").handles += 1;
+        self.handles.insert(handle, Handle { physical, references: 1, mappings: 0 });
+        handle
+    }
+
+    /// Numbers an allocation.
+    fn keep(&mut self, memory: Physical) -> u32 {
+        let allocation = Some(Allocation { memory, handles: 0 });
+        match self.allocations.iter().position(Option::is_none) {
+            Some(free) => {
+                self.allocations[free] = allocation;
+                free as u32
+            }
+            None => {
+                self.allocations.push(allocation);
+                self.allocations.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Forgets a handle that is neither referenced nor mapped, and its allocation with the last handle.
+    fn forget_if_unused(&mut self, handle: PhysicalHandle) {
+        let Some(&Handle { physical, references: 0, mappings: 0 }) = self.handles.get(&handle) else {
+            return;
+        };
+        self.handles.remove(&handle);
+        let allocation = self.allocations[physical as usize].as_mut().expect("a named allocation lives");
+        allocation.handles -= 1;
+        if allocation.handles == 0 {
+            self.discard(physical);
+        }
+    }
+
+    fn discard(&mut self, physical: u32) {
+        let allocation = self.allocations[physical as usize].take().expect("a named allocation lives");
+        if allocation.memory.charged {
+            self.used_bytes[allocation.memory.device as usize] -= allocation.memory.len_bytes;
+        }
+        self.gone.push(physical);
+    }
+}

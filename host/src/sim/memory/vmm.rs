@@ -1,0 +1,215 @@
+//! Physical allocations, reservations and mappings: CUDA driver API 6.13, with what it refuses.
+
+use super::address_map::{HOST, Mapping};
+use super::physical::{Physical, identity};
+use super::{GRANULARITY_BYTES, Memory, reservation::Reservation};
+use crate::Result;
+use crate::backend::{Access, PhysicalHandle, PointerFacts};
+use crate::sim::result::{INVALID_VALUE, OUT_OF_MEMORY, PEER_ACCESS_UNSUPPORTED};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+/// Refuses `call` with `CUDA_ERROR_INVALID_VALUE` unless the rule holds.
+fn require(holds: bool, call: &'static str, why: impl FnOnce() -> String) -> Result<()> {
+    if holds { Ok(()) } else { Err(INVALID_VALUE.of(call, why())) }
+}
+
+fn range(address: u64, len_bytes: u64) -> String {
+    format!("{len_bytes:#x} bytes at {address:#x}")
+}
+
+fn require_granular(value: u64, what: &str, call: &'static str) -> Result<()> {
+    require(value.is_multiple_of(GRANULARITY_BYTES), call, || {
+        format!("{what} {value:#x} is not a multiple of {GRANULARITY_BYTES:#x}")
+    })
+}
+
+impl Memory {
+    /// `cuMemCreate`.
+    pub(crate) fn create(&mut self, device: u32, len_bytes: u64) -> Result<PhysicalHandle> {
+        const CALL: &str = "cuMemCreate";
+        require(len_bytes > 0, CALL, || "a size of 0".into())?;
+        require_granular(len_bytes, "size", CALL)?;
+        let free = self.device_memory_bytes - self.used_bytes[device as usize];
+        if len_bytes > free {
+            let operand = format!("{len_bytes} bytes on device {device}, which has {free} free");
+            return Err(OUT_OF_MEMORY.of(CALL, operand));
+        }
+        let physical = Physical::create(device, len_bytes)?;
+        self.used_bytes[device as usize] += len_bytes;
+        let physical = self.keep(physical);
+        Ok(self.name(physical))
+    }
+
+    /// The allocation number behind a handle that is referenced.
+    fn referenced(&self, handle: PhysicalHandle, call: &'static str) -> Result<u32> {
+        match self.handles.get(&handle).filter(|found| found.references > 0) {
+            Some(found) => Ok(found.physical),
+            None => Err(INVALID_VALUE.of(call, format!("physical handle {} is not alive", handle.0))),
+        }
+    }
+
+    /// `cuMemRelease`.
+    pub(crate) fn release(&mut self, handle: PhysicalHandle) -> Result<()> {
+        self.referenced(handle, "cuMemRelease")?;
+        self.handles.get_mut(&handle).expect("just found").references -= 1;
+        self.forget_if_unused(handle);
+        Ok(())
+    }
+
+    /// `cuMemRetainAllocationHandle`.
+    pub(crate) fn retain(&mut self, address: u64) -> Result<PhysicalHandle> {
+        let refused = || {
+            let operand = format!("{address:#x} lies in no mapping of device memory");
+            INVALID_VALUE.of("cuMemRetainAllocationHandle", operand)
+        };
+        let handle = self.map.find(address).and_then(|mapping| mapping.handle).ok_or_else(refused)?;
+        self.handles.get_mut(&handle).expect("a mapped handle lives").references += 1;
+        Ok(handle)
+    }
+
+    /// `cuMemExportToShareableHandle`.
+    pub(crate) fn export(&self, handle: PhysicalHandle) -> Result<OwnedFd> {
+        let physical = self.referenced(handle, "cuMemExportToShareableHandle")?;
+        self.allocation(physical).export()
+    }
+
+    /// `cuMemImportFromShareableHandle`. A descriptor of an allocation of this machine gives a new handle to it.
+    pub(crate) fn import(&mut self, fd: BorrowedFd<'_>) -> Result<PhysicalHandle> {
+        let refused = |why: String| {
+            INVALID_VALUE
+                .of("cuMemImportFromShareableHandle", format!("descriptor {}: {why}", fd.as_raw_fd()))
+        };
+        let identity = identity(fd).map_err(|errno| refused(errno.to_string()))?;
+        let known = self
+            .allocations
+            .iter()
+            .position(|slot| slot.as_ref().is_some_and(|found| found.memory.identity == identity));
+        let physical = match known {
+            Some(physical) => physical as u32,
+            None => {
+                let memory = Physical::import(fd)?;
+                if memory.device >= self.n_devices {
+                    return Err(refused(format!("memory of device {}, which is not here", memory.device)));
+                }
+                self.keep(memory)
+            }
+        };
+        Ok(self.name(physical))
+    }
+
+    /// `cuMemAddressReserve`; 0 as alignment or hint is none.
+    pub(crate) fn reserve(&mut self, len_bytes: u64, align_bytes: u64, hint: u64) -> Result<u64> {
+        const CALL: &str = "cuMemAddressReserve";
+        require(len_bytes > 0, CALL, || "a size of 0".into())?;
+        require_granular(len_bytes, "size", CALL)?;
+        require(align_bytes == 0 || align_bytes.is_power_of_two(), CALL, || {
+            format!("alignment {align_bytes:#x} is not a power of two")
+        })?;
+        let reservation = Reservation::new(len_bytes, align_bytes.max(GRANULARITY_BYTES), hint)?;
+        let start = reservation.start();
+        self.reservations.insert(start, reservation);
+        Ok(start)
+    }
+
+    /// `cuMemAddressFree`.
+    pub(crate) fn free_reservation(&mut self, address: u64, len_bytes: u64) -> Result<()> {
+        const CALL: &str = "cuMemAddressFree";
+        let whole = self.reservations.get(&address).is_some_and(|found| found.len_bytes() == len_bytes);
+        require(whole, CALL, || format!("{} are no whole reservation", range(address, len_bytes)))?;
+        require(!self.map.overlaps(address, len_bytes), CALL, || {
+            format!("something is still mapped in {}", range(address, len_bytes))
+        })?;
+        self.reservations.remove(&address);
+        Ok(())
+    }
+
+    /// `cuMemMap`, of a whole allocation.
+    pub(crate) fn map_at(&mut self, address: u64, len_bytes: u64, handle: PhysicalHandle) -> Result<()> {
+        const CALL: &str = "cuMemMap";
+        let physical = self.referenced(handle, CALL)?;
+        require_granular(address, "address", CALL)?;
+        require_granular(len_bytes, "size", CALL)?;
+        let memory = self.allocation(physical);
+        require(memory.len_bytes == len_bytes, CALL, || {
+            format!("{len_bytes:#x} bytes of an allocation of {:#x}", memory.len_bytes)
+        })?;
+        require(!self.map.overlaps(address, len_bytes), CALL, || {
+            format!("something is mapped in {} already", range(address, len_bytes))
+        })?;
+        self.reservation(address, len_bytes, CALL)?.map(address, len_bytes, memory.fd())?;
+        let rights = vec![Access::None; self.n_devices as usize];
+        let owner = memory.device;
+        self.map.insert(Mapping { start: address, len_bytes, physical, handle: Some(handle), owner, rights });
+        self.handles.get_mut(&handle).expect("just found").mappings += 1;
+        Ok(())
+    }
+
+    fn reservation(&self, address: u64, len_bytes: u64, call: &'static str) -> Result<&Reservation> {
+        let (_, found) = self.reservations.range(..=address).next_back().unzip();
+        found.filter(|found| found.contains(address, len_bytes)).ok_or_else(|| {
+            INVALID_VALUE.of(call, format!("{} lie in no reservation", range(address, len_bytes)))
+        })
+    }
+
+    /// Indices of the device mappings that a range consists of.
+    fn whole_mappings(
+        &self,
+        address: u64,
+        len_bytes: u64,
+        call: &'static str,
+    ) -> Result<std::ops::Range<usize>> {
+        self.reservation(address, len_bytes, call)?;
+        self.map.exactly(address, len_bytes).ok_or_else(|| {
+            INVALID_VALUE
+                .of(call, format!("{} are not one or several whole mappings", range(address, len_bytes)))
+        })
+    }
+
+    /// `cuMemUnmap`, of whole mappings.
+    pub(crate) fn unmap(&mut self, address: u64, len_bytes: u64) -> Result<()> {
+        const CALL: &str = "cuMemUnmap";
+        let indices = self.whole_mappings(address, len_bytes, CALL)?;
+        self.reservation(address, len_bytes, CALL)?.unmap(address, len_bytes)?;
+        for mapping in self.map.remove(indices) {
+            let handle = mapping.handle.expect("a reservation holds device memory only");
+            self.handles.get_mut(&handle).expect("a mapped handle lives").mappings -= 1;
+            self.forget_if_unused(handle);
+        }
+        Ok(())
+    }
+
+    /// `cuMemSetAccess`, on whole mappings. `can_access` tells whether the device reaches an owner's memory.
+    pub(crate) fn set_access(
+        &mut self,
+        address: u64,
+        len_bytes: u64,
+        device: u32,
+        access: Access,
+        can_access: impl Fn(u32) -> bool,
+    ) -> Result<()> {
+        const CALL: &str = "cuMemSetAccess";
+        let indices = self.whole_mappings(address, len_bytes, CALL)?;
+        let mappings = self.map.slice_mut(indices);
+        if let Some(far) =
+            mappings.iter().find(|mapping| access != Access::None && !can_access(mapping.owner))
+        {
+            let operand = format!("device {device} cannot reach memory of device {}", far.owner);
+            return Err(PEER_ACCESS_UNSUPPORTED.of(CALL, operand));
+        }
+        mappings.iter_mut().for_each(|mapping| mapping.rights[device as usize] = access);
+        Ok(())
+    }
+
+    /// `cuPointerGetAttribute` for mapping base, mapping size and device ordinal.
+    pub(crate) fn pointer_facts(&self, address: u64) -> Result<PointerFacts> {
+        match self.map.find(address).filter(|mapping| mapping.owner != HOST) {
+            Some(mapping) => Ok(PointerFacts {
+                mapping_base: mapping.start,
+                mapping_len_bytes: mapping.len_bytes,
+                device: mapping.owner,
+            }),
+            None => Err(INVALID_VALUE
+                .of("cuPointerGetAttribute", format!("{address:#x} is no address of device memory"))),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What a thread did wrong.
+
+use super::memory::nearby;
+use crate::sim::engine::FaultSite;
+use crate::sim::interface::Fault;
+use crate::sim::memory::address_map::AddressMap;
+
+/// The report of a fault.
+pub(crate) fn fault(map: &AddressMap, site: &FaultSite) -> String {
+    let function = &site.launch.function;
+    let (what, address) = describe(&site.fault);
+    let memory = address.map_or_else(String::new, |address| nearby(map, address, function.device));
+    format!(
+        "{what}\n  by kernel {} on device {}, block {}, thread {}\n  at {}{memory}",
+        function.kernel.name,
+        function.device,
+        site.block,
+        site.thread,
+        function.kernel.location(site.pc)
+    )
+}
+
+/// What happened, and the global address where it did.
+fn describe(fault: &Fault) -> (String, Option<u64>) {
+    match fault {
+        Fault::Unmapped { address } => {
+            (format!("access to {address:#x}, where nothing is mapped"), Some(*address))
+        }
+        Fault::Rights { address, write: true } => {
+            (format!("store or atomic to {address:#x}, which the device may not write"), Some(*address))
+        }
+        Fault::Rights { address, write: false } => {
+            (format!("load from {address:#x}, which the device may not read"), Some(*address))
+        }
+        Fault::Misaligned { address, required } => {
+            (format!("access to {address:#x}, which is not a multiple of {required}"), None)
+        }
+        Fault::OutOfBounds { address, len_bytes } => (
+            format!(
+                "access to offset {address:#x} of shared, local or parameter memory of {len_bytes} bytes"
+            ),
+            None,
+        ),
+        Fault::Trap => ("the kernel trapped".into(), None),
+        Fault::Other(what) => (what.clone(), None),
+    }
+}

@@ -1,0 +1,5 @@
+//! Threads that run whole kernels.
+
+mod kernels;
+pub(crate) mod machine;
+mod speed;

@@ -1,0 +1,49 @@
+//! `cargo xtask test`: every test of the workspace.
+
+use crate::shell;
+use anyhow::{Context, Result};
+use std::time::Instant;
+
+/// Where the tests run.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Device {
+    /// Real GPUs; an error where there are none.
+    Cuda,
+    /// The simulated machine.
+    Sim,
+    /// GPUs where there are any, else the simulated machine.
+    Auto,
+}
+
+/// Arguments of `test`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where the tests run.
+    #[arg(long, value_enum, default_value_t = Device::Auto)]
+    device: Device,
+    /// The long cases too.
+    #[arg(long)]
+    full: bool,
+    /// Only tests whose name has this in it.
+    filter: Option<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let started = Instant::now();
+    let device = match args.device {
+        Device::Cuda => "cuda",
+        Device::Sim => "sim",
+        Device::Auto => "auto",
+    };
+    // The bench's own tests need no release build; one profile serves all.
+    let mut command = shell::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])?;
+    command.env("SYMMEM_DEVICE", device).env("SYMMEM_TEST_FULL", if args.full { "1" } else { "0" });
+    command.args(&args.filter);
+    let result = shell::run(&mut command).context("some tests did not pass; they are listed above");
+    let verdict = if result.is_ok() { "all tests passed" } else { "FAILED" };
+    let scope = args.filter.as_ref().map_or(String::new(), |filter| format!(", only `{filter}`"));
+    let extent = if args.full { "full" } else { "quick (`--full` runs the long cases too)" };
+    eprintln!("==> {verdict}: device {device}, {extent}{scope}, {} s", started.elapsed().as_secs());
+    result
+}
