@@ -10,6 +10,7 @@ pub(crate) mod exact;
 pub(crate) mod float;
 pub(crate) mod format;
 pub(crate) mod integer;
+pub(crate) mod quick;
 
 /// Picks the instance of a generic function for a [`crate::sim::ptx::types::Type`].
 macro_rules! by_type {
