@@ -46,7 +46,9 @@ impl Element for F32 {
 
     #[inline(always)]
     fn lower(wide: [f32; 2]) -> u64 {
-        wide[0].to_bits() as u64 | (wide[1].to_bits() as u64) << 32
+        // With one rank nothing was computed, and a NaN still has its payload; the other types lose it in rounding.
+        let [low, high] = [ptx::mul_one_f32(wide[0]), ptx::mul_one_f32(wide[1])];
+        low.to_bits() as u64 | (high.to_bits() as u64) << 32
     }
 
     #[inline(always)]
