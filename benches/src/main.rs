@@ -1,3 +1,47 @@
-//! The bench.
+//! `symmem-bench`: measures and checks the collectives of `symmem`, in the manner of nccl-tests.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`cli`], [`sizes`], [`case`] | what is asked for |
+//! | [`machine`], [`team`], [`program`] | where it runs, and how |
+//! | [`data`], [`reference`], [`check`], [`parallel`] | what must come out |
+//! | [`measure`], [`rates`] | what it took |
+//! | [`run`], [`table`], [`json`], [`facts`], [`progress`] | what is said of it |
 
-fn main() {}
+mod case;
+mod check;
+mod cli;
+mod data;
+mod facts;
+mod json;
+mod machine;
+mod measure;
+mod parallel;
+mod program;
+mod progress;
+mod rates;
+mod reference;
+mod run;
+mod sizes;
+mod table;
+mod team;
+
+use clap::{CommandFactory, Parser, error::ErrorKind};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let job = match run::Job::new(&cli) {
+        Ok(job) => job,
+        Err(run::Refusal::Usage(message)) => {
+            cli::Cli::command().error(ErrorKind::ValueValidation, message).exit()
+        }
+        Err(run::Refusal::Failure(error)) => return failed(&error),
+    };
+    job.run().map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS)
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("symmem-bench: {error:#}");
+    ExitCode::FAILURE
+}

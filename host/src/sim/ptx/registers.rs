@@ -167,8 +167,8 @@ fn intervals(code: &[Instruction], blocks: &[Block], n_slots: usize) -> Vec<Opti
     for block in blocks {
         block.live_in.iter().for_each(|slot| extend(slot, 2 * block.start));
         block.live_out.iter().for_each(|slot| extend(slot, 2 * block.end - 1));
-        for pc in block.start..block.end {
-            let mut instruction = code[pc];
+        for (pc, instruction) in code.iter().enumerate().take(block.end).skip(block.start) {
+            let mut instruction = *instruction;
             instruction.for_each_slot(&mut |role, slot| {
                 extend(usize::from(*slot), 2 * pc + usize::from(role == Role::Write));
             });

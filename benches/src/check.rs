@@ -1,0 +1,272 @@
+//! Rounds of checks: fresh inputs, poisoned outputs and guards before a run; every byte of every rank compared after it.
+
+use crate::case::Case;
+use crate::data::DataKey;
+use crate::parallel;
+use crate::program::{Program, Steps};
+use crate::reference::{Reference, lift, lower};
+use crate::team::{GUARD_BYTES, Side, Team};
+use anyhow::Result;
+use std::sync::Mutex;
+use symmem::{Collective, Window};
+
+/// No element of any input or result has all bits set.
+const POISON: u8 = 0xff;
+
+/// What a round found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    /// Wrong elements of outputs, changed elements of inputs and changed guard bytes, over all ranks.
+    pub(crate) wrong: u64,
+    /// The first of them in words.
+    pub(crate) first: Option<String>,
+}
+
+impl Findings {
+    /// Adds what another round or chunk found.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.wrong += other.wrong;
+        self.first = self.first.take().or(other.first);
+    }
+
+    fn add(&mut self, wrong: u64, first: impl FnOnce() -> String) {
+        if wrong > 0 {
+            self.wrong += wrong;
+            self.first.get_or_insert_with(first);
+        }
+    }
+}
+
+/// One round of one program.
+pub(crate) struct Round<'a> {
+    team: &'a Team,
+    program: &'a Program,
+    key: DataKey,
+}
+
+impl<'a> Round<'a> {
+    /// Names the data of a round.
+    pub(crate) fn new(team: &'a Team, program: &'a Program, seed: u64, round: u64) -> Self {
+        let (input, output) = program.folds();
+        let n_folds = input.max(output).unwrap_or(0).into();
+        let in_place = program.steps == Steps::InPlace;
+        Self { team, program, key: DataKey::new(seed, &program.case, in_place, round, n_folds) }
+    }
+
+    /// Poisons both buffers of every rank, sets their guards, and writes the inputs.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        let case = &self.program.case;
+        for rank in 0..case.n_ranks {
+            for (side, len_bytes) in buffers(case) {
+                let mut window = self.team.window(rank, side).clone();
+                window.fill_bytes(POISON)?;
+                for (salt, first) in guards(len_bytes) {
+                    window.write(first as usize, &self.guard(rank, side, salt))?;
+                }
+            }
+        }
+        let chunks = parallel::chunks(case.count);
+        parallel::for_each(chunks.len() * case.n_ranks as usize, |task| {
+            let rank = (task / chunks.len()) as u32;
+            self.write(rank, chunks[task % chunks.len()])
+        })
+    }
+
+    fn write(&self, rank: u32, (first, len): (u64, u64)) -> Result<()> {
+        let (case, size) = (&self.program.case, self.program.case.dtype.bytes());
+        let mut bytes = vec![0; (len * size) as usize];
+        self.key.fill(rank, first, &mut bytes);
+        let (side, base) = match (self.program.steps, case.collective) {
+            (Steps::InPlace, Collective::AllGather) => {
+                (Side::Output, u64::from(rank) * case.bytes_per_rank())
+            }
+            (Steps::InPlace, Collective::AllReduce) => (Side::Output, 0),
+            _ => (Side::Input, 0),
+        };
+        let place = GUARD_BYTES + base + first * size;
+        Ok(self.team.window(rank, side).clone().write(place as usize, &bytes)?)
+    }
+
+    /// Compares all that every rank has with what it must have after one run of the program.
+    pub(crate) fn compare(&self) -> Result<Findings> {
+        let found = Mutex::new(Findings::default());
+        let merge = |findings| found.lock().unwrap_or_else(|poison| poison.into_inner()).merge(findings);
+        let chunks = parallel::chunks(self.program.case.count);
+        parallel::for_each(chunks.len(), |task| {
+            merge(match self.program.case.collective {
+                Collective::AllReduce => self.compare_reduced(chunks[task])?,
+                Collective::AllGather => self.compare_gathered(chunks[task])?,
+            });
+            Ok(())
+        })?;
+        merge(self.compare_guards()?);
+        Ok(found.into_inner().unwrap_or_else(|poison| poison.into_inner()))
+    }
+
+    fn inputs(&self, (first, len): (u64, u64)) -> Vec<Vec<u8>> {
+        let case = &self.program.case;
+        let fill = |rank| {
+            let mut bytes = vec![0; (len * case.dtype.bytes()) as usize];
+            self.key.fill(rank, first, &mut bytes);
+            bytes
+        };
+        (0..case.n_ranks).map(fill).collect()
+    }
+
+    fn compare_reduced(&self, chunk: (u64, u64)) -> Result<Findings> {
+        let case = &self.program.case;
+        let Some(op) = case.op else { unreachable!("every case of an all-reduce has an op") };
+        let reference = Reference { dtype: case.dtype, op, n_ranks: case.n_ranks };
+        let inputs = self.inputs(chunk);
+        let lifted: Vec<_> = inputs.iter().map(|bytes| lift(case.dtype, bytes)).collect();
+        let (input_folds, output_folds) = self.program.folds();
+        let mut found = Findings::default();
+        if input_folds == Some(0) {
+            for (rank, input) in (0..).zip(&inputs) {
+                found.merge(self.compare_elements(rank, Side::Input, chunk.0, input)?);
+            }
+        }
+        let mut value = reference.reduce(lifted.iter().map(Vec::as_slice));
+        for depth in 1..=self.program.n_ops {
+            for (side, folds) in [(Side::Input, input_folds), (Side::Output, output_folds)] {
+                if folds == Some(depth) {
+                    let expected = lower(case.dtype, &value);
+                    for rank in 0..case.n_ranks {
+                        found.merge(self.compare_elements(rank, side, chunk.0, &expected)?);
+                    }
+                }
+            }
+            if input_folds.max(output_folds) <= Some(depth) {
+                break;
+            }
+            reference.reduce_equal(&mut value);
+        }
+        Ok(found)
+    }
+
+    fn compare_gathered(&self, chunk: (u64, u64)) -> Result<Findings> {
+        let case = &self.program.case;
+        let mut found = Findings::default();
+        for (source, input) in (0..).zip(self.inputs(chunk)) {
+            for rank in 0..case.n_ranks {
+                let first = u64::from(source) * case.count + chunk.0;
+                found.merge(self.compare_elements(rank, Side::Output, first, &input)?);
+            }
+            if self.program.steps != Steps::InPlace {
+                found.merge(self.compare_elements(source, Side::Input, chunk.0, &input)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Compares elements of a buffer from `first` on.
+    fn compare_elements(&self, rank: u32, side: Side, first: u64, expected: &[u8]) -> Result<Findings> {
+        let size = self.program.case.dtype.bytes() as usize;
+        let place = GUARD_BYTES as usize + first as usize * size;
+        let (wrong, at) = compare_bytes(self.team.window(rank, side), place, expected, size)?;
+        let mut found = Findings::default();
+        found.add(wrong, || {
+            let at = at.unwrap_or_default();
+            format!("{side:?} of rank {rank}, element {}: {}", first + at.index, at.text)
+        });
+        Ok(found)
+    }
+
+    fn compare_guards(&self) -> Result<Findings> {
+        let mut found = Findings::default();
+        for rank in 0..self.program.case.n_ranks {
+            for (side, len_bytes) in buffers(&self.program.case) {
+                for (salt, first) in guards(len_bytes) {
+                    let expected = self.guard(rank, side, salt);
+                    let window = self.team.window(rank, side);
+                    let (wrong, at) = compare_bytes(window, first as usize, &expected, 1)?;
+                    found.add(wrong, || {
+                        let at = at.unwrap_or_default();
+                        let place = if salt == 0 { "before" } else { "after" };
+                        format!("guard {place} the {side:?} of rank {rank}, byte {}: {}", at.index, at.text)
+                    });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// A guard's content: different for each, so that one copied over another is seen.
+    fn guard(&self, rank: u32, side: Side, salt: u64) -> Vec<u8> {
+        let words = 0..GUARD_BYTES / 8;
+        let word =
+            |word| self.key.salted(u64::from(rank) << 8 | (side as u64) << 5 | salt << 4 | word | 1 << 63);
+        words.flat_map(|index| word(index).to_le_bytes()).collect()
+    }
+}
+
+/// The buffers of a rank and their lengths in bytes.
+fn buffers(case: &Case) -> [(Side, u64); 2] {
+    [(Side::Input, case.bytes_per_rank()), (Side::Output, case.bytes_total())]
+}
+
+/// Where the guards of a buffer lie in its window: number and first byte.
+fn guards(len_bytes: u64) -> [(u64, u64); 2] {
+    [(0, 0), (1, GUARD_BYTES + len_bytes)]
+}
+
+/// Where the first difference is.
+#[derive(Debug, Default)]
+struct Difference {
+    index: u64,
+    text: String,
+}
+
+/// Counts the elements of a window, `size` bytes each, that are not as expected.
+fn compare_bytes(
+    window: &Window<u8>,
+    place: usize,
+    expected: &[u8],
+    size: usize,
+) -> Result<(u64, Option<Difference>)> {
+    let mut found = vec![0; expected.len()];
+    window.read(place, &mut found)?;
+    Ok(differences(&found, expected, size))
+}
+
+fn differences(found: &[u8], expected: &[u8], size: usize) -> (u64, Option<Difference>) {
+    if found == expected {
+        return (0, None);
+    }
+    let pairs = found.chunks_exact(size).zip(expected.chunks_exact(size));
+    let mut wrong = pairs.enumerate().filter(|(_, (found, expected))| found != expected);
+    let hex =
+        |bytes: &[u8]| bytes.iter().rev().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}"));
+    let first = wrong.next().map(|(index, (found, expected))| Difference {
+        index: index as u64,
+        text: format!("{} where {} was expected", hex(found), hex(expected)),
+    });
+    (wrong.count() as u64 + u64::from(first.is_some()), first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_counted_by_element() {
+        let expected = [1u8, 2, 3, 4, 5, 6, 7, 8];
+        assert_eq!(differences(&expected, &expected, 4).0, 0);
+        let mut found = expected;
+        (found[5], found[6]) = (0, 0);
+        let (wrong, first) = differences(&found, &expected, 4);
+        let first = first.expect("one differs");
+        assert_eq!((wrong, first.index), (1, 1));
+        assert_eq!(first.text, "0x08000005 where 0x08070605 was expected");
+        assert_eq!(differences(&found, &expected, 2).0, 2);
+    }
+
+    #[test]
+    fn findings_keep_the_first() {
+        let mut findings = Findings::default();
+        findings.add(0, || "none".into());
+        findings.add(2, || "two".into());
+        findings.merge(Findings { wrong: 3, first: Some("three".into()) });
+        assert_eq!(findings, Findings { wrong: 5, first: Some("two".into()) });
+    }
+}

@@ -1,0 +1,257 @@
+//! The command line.
+
+use crate::case::Sizes;
+use crate::sizes::parse_size;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+use symmem::{Algorithm, Collective, Dtype, Op};
+
+/// Measures and checks collectives on symmetric memory, in the manner of nccl-tests.
+///
+/// One process and one thread drive all ranks, one stream each. Every output byte of every rank is compared with a
+/// reference; the exit status is 1 when anything is wrong, 2 for a command line that makes no sense.
+#[derive(Debug, Parser)]
+#[command(name = "symmem-bench", version)]
+pub(crate) struct Cli {
+    /// What to measure [default: all]
+    #[arg(value_name = "COLLECTIVE", value_parser = one_of::<Collective>())]
+    pub(crate) collectives: Vec<Choice<Collective>>,
+
+    /// Smallest size in bytes: the buffer of an all-reduce, all shares of an all-gather; suffixes K, M, G [default: 8]
+    #[arg(short = 'b', long, value_name = "SIZE", value_parser = parse_size)]
+    min_bytes: Option<u64>,
+
+    /// Largest size in bytes [default: 128M; 32K on the simulated machine]
+    #[arg(short = 'e', long, value_name = "SIZE", value_parser = parse_size)]
+    max_bytes: Option<u64>,
+
+    /// Factor between sizes
+    #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..))]
+    factor: u64,
+
+    /// Exact number of elements (of one rank's share in an all-gather), instead of sizes; may be repeated
+    #[arg(long = "count", value_name = "N", conflicts_with_all = ["min_bytes", "max_bytes", "factor"])]
+    counts: Vec<u64>,
+
+    /// Ranks, one per device [default: all GPUs; 4 on the simulated machine]
+    #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) ranks: Option<u32>,
+
+    /// Element types, separated by commas
+    #[arg(short, long, value_delimiter = ',', default_value = "f32", value_parser = one_or_all::<Dtype>())]
+    dtype: Vec<Choice<Dtype>>,
+
+    /// Reductions, separated by commas
+    #[arg(short, long, value_delimiter = ',', default_value = "sum", value_parser = one_or_all::<Op>())]
+    op: Vec<Choice<Op>>,
+
+    /// Operations that are timed together, or that one graph holds [default: 20; 1 on the simulated machine]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) iters: Option<u32>,
+
+    /// Operations before those that are timed [default: 5; none on the simulated machine]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=65536))]
+    pub(crate) warmup: Option<u32>,
+
+    /// Replays of the graph that are timed together; 0 launches operations one by one [default: 10; 0 on the simulated
+    /// machine]
+    #[arg(short = 'G', long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=65536))]
+    pub(crate) graph: Option<u32>,
+
+    /// Rounds of checks, each one run of what is timed on new random data; 0 checks nothing
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub(crate) check: u64,
+
+    /// Compare at most so many bytes of output in the rounds of one row, but at least one round
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) check_bytes_max: Option<u64>,
+
+    /// Seed of the random data [default: from the clock]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+
+    /// Machine to run on; auto is SYMMEM_DEVICE if set, else GPUs where there are any
+    #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
+    pub(crate) device: DeviceChoice,
+
+    /// Algorithm that must run; collectives that lack it are left out unless they are named
+    #[arg(long, value_name = "NAME", value_parser = one_of::<Algorithm>())]
+    pub(crate) algo: Option<Choice<Algorithm>>,
+
+    /// Write JSON lines, one row per measurement, to a file; - is standard output, and the table goes to standard error
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Machine to run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DeviceChoice {
+    /// Whatever there is.
+    Auto,
+    /// GPUs.
+    Cuda,
+    /// The simulated machine.
+    Sim,
+}
+
+/// One value, or all of them (`None`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice<T>(pub(crate) Option<T>);
+
+/// Types whose values have names.
+pub(crate) trait Named: Copy + Send + Sync + 'static {
+    /// All values with their names.
+    fn all() -> Vec<(Self, &'static str)>;
+}
+
+macro_rules! named {
+    ($($type:ty)*) => {$(
+        impl Named for $type {
+            fn all() -> Vec<(Self, &'static str)> {
+                Self::ALL.iter().map(|one| (*one, one.name())).collect()
+            }
+        }
+    )*};
+}
+
+named! { Collective Algorithm Dtype Op }
+
+fn one_of<T: Named>() -> impl TypedValueParser<Value = Choice<T>> {
+    PossibleValuesParser::new(T::all().into_iter().map(|(_, name)| name)).map(choice)
+}
+
+fn one_or_all<T: Named>() -> impl TypedValueParser<Value = Choice<T>> {
+    PossibleValuesParser::new(T::all().into_iter().map(|(_, name)| name).chain(["all"])).map(choice)
+}
+
+fn choice<T: Named>(name: String) -> Choice<T> {
+    Choice(T::all().into_iter().find(|(_, its)| *its == name).map(|(one, _)| one))
+}
+
+/// The values chosen, each once, in the order of their table.
+fn chosen<T: Named + PartialEq>(choices: &[Choice<T>]) -> Vec<T> {
+    let is_chosen =
+        |one: &T| choices.is_empty() || choices.iter().any(|choice| choice.0.is_none_or(|its| its == *one));
+    T::all().into_iter().map(|(one, _)| one).filter(is_chosen).collect()
+}
+
+impl Cli {
+    /// Types asked for.
+    pub(crate) fn dtypes(&self) -> Vec<Dtype> {
+        chosen(&self.dtype)
+    }
+
+    /// Reductions asked for.
+    pub(crate) fn ops(&self) -> Vec<Op> {
+        chosen(&self.op)
+    }
+
+    /// The algorithm asked for.
+    pub(crate) fn algorithm(&self) -> Option<Algorithm> {
+        self.algo.and_then(|choice| choice.0)
+    }
+
+    /// Collectives asked for: those that have the algorithm asked for.
+    ///
+    /// # Errors
+    ///
+    /// If one that was named has no kernel of that algorithm.
+    pub(crate) fn chosen_collectives(&self) -> Result<Vec<Collective>, String> {
+        let Some(algorithm) = self.algorithm() else { return Ok(chosen(&self.collectives)) };
+        let has = |collective: &Collective| {
+            let mut kernels = symmem_device::kernels::KERNELS.iter();
+            kernels.any(|kernel| (kernel.collective, kernel.algorithm) == (*collective, algorithm))
+        };
+        if let Some(lacking) = self.collectives.iter().filter_map(|choice| choice.0).find(|one| !has(one)) {
+            return Err(format!("{lacking} has no algorithm {algorithm}"));
+        }
+        Ok(chosen(&self.collectives).into_iter().filter(has).collect())
+    }
+
+    /// Sizes asked for.
+    ///
+    /// # Errors
+    ///
+    /// If there are none.
+    pub(crate) fn sizes(&self, max_bytes: u64) -> Result<Sizes, String> {
+        if !self.counts.is_empty() {
+            return Ok(Sizes::Counts(self.counts.clone()));
+        }
+        let min = self.min_bytes.unwrap_or(8);
+        let max = self.max_bytes.unwrap_or(max_bytes.max(min));
+        if min > max {
+            return Err(format!("--min-bytes {min} is larger than --max-bytes {max}"));
+        }
+        Ok(Sizes::Range { min, max, factor: self.factor })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(args: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("symmem-bench").chain(args.split_whitespace()))
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn defaults_are_f32_sum_of_everything() {
+        let cli = parse("").expect("nothing is needed");
+        assert_eq!(cli.chosen_collectives().as_deref(), Ok(Collective::ALL));
+        assert_eq!((cli.dtypes(), cli.ops()), (vec![Dtype::F32], vec![Op::Sum]));
+        assert_eq!(cli.sizes(1 << 20), Ok(Sizes::Range { min: 8, max: 1 << 20, factor: 4 }));
+    }
+
+    #[test]
+    fn reads_the_words_of_nccl_tests() {
+        let cli = parse("all_gather -b 1K -e 64M -f 8 -g 2 -d bf16,f16 -o all -n 7 -w 3 -G 100 -c 100")
+            .expect("valid");
+        assert_eq!(cli.chosen_collectives(), Ok(vec![Collective::AllGather]));
+        assert_eq!(cli.sizes(0), Ok(Sizes::Range { min: 1024, max: 64 << 20, factor: 8 }));
+        assert_eq!(cli.dtypes(), [Dtype::F16, Dtype::Bf16]);
+        assert_eq!(cli.ops(), Op::ALL);
+        assert_eq!(
+            (cli.ranks, cli.iters, cli.warmup, cli.graph, cli.check),
+            (Some(2), Some(7), Some(3), Some(100), 100)
+        );
+        let cli = parse("--count 1 --count 4097").expect("valid");
+        assert_eq!(cli.sizes(0), Ok(Sizes::Counts(vec![1, 4097])));
+    }
+
+    #[test]
+    fn an_algorithm_leaves_out_what_lacks_it_unless_named() {
+        let cli = parse("--algo two_shot_ld_st").expect("valid");
+        assert_eq!(cli.chosen_collectives(), Ok(vec![Collective::AllReduce]));
+        let error = parse("all_gather --algo two_shot_ld_st").expect("valid").chosen_collectives();
+        assert!(error.expect_err("it lacks it").contains("all_gather"));
+    }
+
+    #[test]
+    fn bad_words_are_refused_with_what_is_allowed() {
+        let refused = [
+            ("all_reduse", "all_reduce"),
+            ("-d f64", "bf16"),
+            ("-o xor", "avg"),
+            ("--algo ring", "two_shot_ld_st"),
+            ("-g 0", "1.."),
+            ("-f 1", "2.."),
+            ("-n 0", "1.."),
+            ("-b 8Q", "suffix"),
+            ("-e 99999999999999999999", "large"),
+            ("--count 3 -b 8", "cannot be used"),
+            ("--device tpu", "sim"),
+        ];
+        for (args, needle) in refused {
+            let text = parse(args).expect_err(args).to_string();
+            assert!(text.contains(needle), "{args}: {text}");
+        }
+        assert!(parse("-b 2K -e 1K").expect("each is valid").sizes(0).is_err());
+    }
+}

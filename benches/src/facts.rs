@@ -1,0 +1,76 @@
+//! What is known of the machine and of this program, for the header and for every JSON row.
+
+use std::path::Path;
+use symmem::Machine;
+use symmem::backend::MachineKind;
+
+/// Facts that are equal for all rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// `cuda` or `sim`.
+    pub(crate) machine: &'static str,
+    /// Names of the devices that take part, in rank order.
+    pub(crate) device_names: Vec<String>,
+    /// Highest CUDA version that the driver supports.
+    pub(crate) driver_version: Option<String>,
+    /// Version of symmem.
+    pub(crate) symmem_version: &'static str,
+    /// Compiler that built this program.
+    pub(crate) rustc_version: Option<&'static str>,
+    /// Commit that it was built from.
+    pub(crate) git_revision: Option<&'static str>,
+    /// The command line.
+    pub(crate) argv: String,
+}
+
+impl Facts {
+    /// Asks the machine.
+    pub(crate) fn of(machine: &Machine, n_ranks: u32) -> symmem::Result<Self> {
+        let names = machine.devices(n_ranks)?.into_iter().map(|device| Ok(device.facts()?.name));
+        let driver = machine.backend().driver_version()?;
+        Ok(Self {
+            machine: match machine.kind() {
+                MachineKind::Cuda => "cuda",
+                MachineKind::Sim => "sim",
+            },
+            device_names: names.collect::<symmem::Result<_>>()?,
+            driver_version: Some(format!("{}.{}", driver.0, driver.1)),
+            symmem_version: env!("CARGO_PKG_VERSION"),
+            rustc_version: option_env!("SYMMEM_BENCH_RUSTC"),
+            git_revision: option_env!("SYMMEM_BENCH_REVISION"),
+            argv: argv(),
+        })
+    }
+
+    /// The devices in few words: `2 × NVIDIA H200`.
+    pub(crate) fn devices(&self) -> String {
+        let mut groups: Vec<(usize, &str)> = Vec::new();
+        for name in &self.device_names {
+            match groups.last_mut() {
+                Some((n, last)) if *last == name => *n += 1,
+                _ => groups.push((1, name)),
+            }
+        }
+        let groups: Vec<_> = groups.iter().map(|(n, name)| format!("{n} × {name}")).collect();
+        groups.join(", ")
+    }
+}
+
+/// The command line; of the program's path only the name.
+fn argv() -> String {
+    let mut args = std::env::args();
+    let program = args.next().unwrap_or_default();
+    let name = Path::new(&program).file_name().map_or(program.clone(), |name| name.to_string_lossy().into());
+    [name].into_iter().chain(args).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_devices_are_counted() {
+        let names = ["A", "A", "B"].map(str::to_owned).to_vec();
+        assert_eq!(Facts { device_names: names, ..Facts::default() }.devices(), "2 × A, 1 × B");
+    }
+}

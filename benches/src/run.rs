@@ -1,0 +1,271 @@
+//! The whole run: header, rows, footer.
+
+use crate::case::{Case, Sizes, cases};
+use crate::cli::Cli;
+use crate::facts::Facts;
+use crate::json::{self, JsonLines};
+use crate::measure::{Mode, Outcome, REPETITIONS, Settings, measure};
+use crate::progress::Progress;
+use crate::rates::rates;
+use crate::sizes::human_bytes;
+use crate::team::Team;
+use crate::{machine, table};
+use anyhow::{Context, Result, bail};
+use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+use symmem::backend::MachineKind;
+use symmem::{CommConfig, Machine};
+
+/// Largest size on GPUs and on the simulated machine, unless one is asked for.
+const MAX_BYTES: u64 = 128 << 20;
+const SIM_MAX_BYTES: u64 = 32 << 10;
+
+/// Why a command line cannot be run.
+pub(crate) enum Refusal {
+    /// It makes no sense.
+    Usage(String),
+    /// It makes sense, but not here.
+    Failure(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self::Failure(error.into())
+    }
+}
+
+/// All that a command line asks for, on the machine that it asks for.
+pub(crate) struct Job {
+    machine: Machine,
+    n_ranks: u32,
+    sizes: Sizes,
+    cases: Vec<Case>,
+    settings: Settings,
+    config: CommConfig,
+    facts: Facts,
+    json: JsonLines,
+    /// Standard output belongs to JSON.
+    table_on_stderr: bool,
+}
+
+/// What the rows add up to.
+#[derive(Default)]
+struct Totals {
+    rows: u64,
+    wrong: u64,
+    failed: u64,
+    busbw_gbps: Vec<f64>,
+    /// Rows that were checked in fewer rounds than asked for.
+    shortened: u64,
+}
+
+impl Job {
+    /// Resolves what the command line leaves open.
+    ///
+    /// # Errors
+    ///
+    /// Whether it is the command line or the machine that does not do.
+    pub(crate) fn new(cli: &Cli) -> Result<Self, Refusal> {
+        let collectives = cli.chosen_collectives().map_err(Refusal::Usage)?;
+        cli.sizes(MAX_BYTES).map_err(Refusal::Usage)?;
+        let (machine, n_ranks) = machine::open(cli.device, cli.ranks)?;
+        let facts = Facts::of(&machine, n_ranks)?;
+        let max_bytes = if machine.kind() == MachineKind::Sim { SIM_MAX_BYTES } else { MAX_BYTES };
+        let sizes = cli.sizes(max_bytes).map_err(Refusal::Usage)?;
+        let cases = cases(&collectives, &cli.dtypes(), &cli.ops(), &sizes, n_ranks)
+            .map_err(|error| Refusal::Usage(error.to_string()))?;
+        let mut config = CommConfig::from_env()?;
+        config.algorithm = cli.algorithm().or(config.algorithm);
+        let settings = settings(cli, machine.kind());
+        let json = JsonLines::open(cli.json.as_deref())?;
+        let table_on_stderr = cli.json.as_deref().is_some_and(json::is_stdout);
+        Ok(Self { machine, n_ranks, sizes, cases, settings, config, facts, json, table_on_stderr })
+    }
+
+    /// Measures every case, out of place and in place.
+    ///
+    /// # Errors
+    ///
+    /// If anything is wrong or failed; each is said on standard error when it happens.
+    pub(crate) fn run(mut self) -> Result<()> {
+        let mut team = Team::new(&self.machine, self.n_ranks, &self.config, &self.cases)?;
+        self.say(&self.header())?;
+        let mut totals = Totals::default();
+        let progress = Progress::new(self.cases.len() as u64 * 2);
+        let mut section = None;
+        for case in self.cases.clone() {
+            if section.replace(case.collective) != Some(case.collective) {
+                progress.suspend(|| self.say(&table::head(case.collective, self.settings.mode)))?;
+            }
+            self.run_case(&mut team, &case, &progress, &mut totals)?;
+            if !team.is_good() {
+                break;
+            }
+        }
+        drop(progress);
+        self.finish(&totals)
+    }
+
+    fn run_case(
+        &mut self,
+        team: &mut Team,
+        case: &Case,
+        progress: &Progress,
+        totals: &mut Totals,
+    ) -> Result<()> {
+        let mut outcomes = Vec::new();
+        for in_place in [false, true] {
+            let place = if in_place { "in place" } else { "out of place" };
+            let what =
+                format!("{} {} {} {place}", case.collective, case.dtype, human_bytes(case.bytes_total()));
+            progress.start(what.clone());
+            let outcome = measure(team, case, in_place, &self.settings);
+            totals.add(case, &self.settings, &outcome);
+            if let Some(failure) = json::failure(&outcome) {
+                progress.suspend(|| eprintln!("symmem-bench: {what}: {failure}"));
+            }
+            self.json.write(&self.facts, &self.settings, case, in_place, &outcome)?;
+            progress.done();
+            outcomes.push(outcome);
+        }
+        let line = table::row(case, &self.settings, [&outcomes[0], &outcomes[1]]);
+        progress.suspend(|| self.say(&line))
+    }
+
+    /// Writes to where the table goes; a reader that has gone ends the run.
+    fn say(&self, text: &str) -> Result<()> {
+        let written = if self.table_on_stderr {
+            writeln!(std::io::stderr(), "{text}")
+        } else {
+            writeln!(std::io::stdout(), "{text}")
+        };
+        written.context("writing the table")
+    }
+
+    fn header(&self) -> String {
+        let (facts, settings) = (&self.facts, &self.settings);
+        let kind = match self.machine.kind() {
+            MachineKind::Cuda => "GPUs",
+            MachineKind::Sim => {
+                "simulated; instructions, bytes between devices and hops are counted, time is not"
+            }
+        };
+        let timed = match settings.mode {
+            Mode::Sim => format!("{} operations a round", settings.iterations),
+            Mode::Eager => format!(
+                "{} operations launched one by one after {} to warm up, median of {REPETITIONS}",
+                settings.iterations, settings.warmup
+            ),
+            Mode::Graph => format!(
+                "a graph of {} operations, {} replays after {} operations and one replay to warm up, median of \
+                 {REPETITIONS}",
+                settings.iterations, settings.replays, settings.warmup
+            ),
+        };
+        let lines = [
+            format!("# symmem {}  machine {}: {kind}", facts.symmem_version, facts.machine),
+            format!(
+                "# {} ranks on {}  driver for CUDA {}",
+                self.n_ranks,
+                facts.devices(),
+                facts.driver_version.as_deref().unwrap_or("unknown")
+            ),
+            format!("# sizes: {}", self.sizes.describe()),
+            format!("# runs: {timed}; 1 GB is 10^9 bytes"),
+            format!("# check: {}", self.check_line()),
+        ];
+        lines.join("\n")
+    }
+
+    fn check_line(&self) -> String {
+        let settings = &self.settings;
+        if settings.rounds == 0 {
+            return "none (-c 0), so wrong results go unseen".to_owned();
+        }
+        let bound = settings.check_bytes_max.map_or(String::new(), |max| {
+            format!(" (fewer where they would compare more than {})", human_bytes(max))
+        });
+        format!(
+            "{} rounds of new random data{bound}, seed {}; outputs poisoned before, every bit of every rank compared, \
+             inputs and {} guard bytes on either side of each buffer too",
+            settings.rounds,
+            settings.seed,
+            crate::team::GUARD_BYTES
+        )
+    }
+
+    fn finish(&self, totals: &Totals) -> Result<()> {
+        let expected = self.cases.len() as u64 * 2;
+        let mut lines = Vec::new();
+        if totals.shortened > 0 {
+            lines.push(format!(
+                "# {} rows were checked in fewer rounds than {} (--check-bytes-max)",
+                totals.shortened, self.settings.rounds
+            ));
+        }
+        lines.push(format!(
+            "# {} of {expected} measurements, {} failed, {} wrong{}",
+            totals.rows,
+            totals.failed,
+            totals.wrong,
+            if self.settings.rounds == 0 { " (nothing was checked)" } else { "" }
+        ));
+        if let Some(mean) = totals.mean_busbw_gbps() {
+            lines.push(format!("# avg bus bandwidth: {mean:.3} GB/s"));
+        }
+        self.say(&lines.join("\n"))?;
+        if totals.rows < expected {
+            bail!("stopped after {} of {expected} measurements: the communicator cannot go on", totals.rows);
+        }
+        if totals.wrong > 0 || totals.failed > 0 {
+            bail!("{} wrong, {} measurements failed", totals.wrong, totals.failed);
+        }
+        Ok(())
+    }
+}
+
+impl Totals {
+    fn add(&mut self, case: &Case, settings: &Settings, outcome: &Result<Outcome>) {
+        self.rows += 1;
+        let Ok(outcome) = outcome else {
+            self.failed += 1;
+            return;
+        };
+        self.wrong += outcome.findings.wrong;
+        self.shortened += u64::from(outcome.checked_rounds < settings.rounds);
+        let rates = outcome.time_us.and_then(|time| rates(case, time.median));
+        self.busbw_gbps.extend(rates.map(|rates| rates.busbw_gbps));
+    }
+
+    fn mean_busbw_gbps(&self) -> Option<f64> {
+        let n = self.busbw_gbps.len() as f64;
+        (n > 0.0).then(|| self.busbw_gbps.iter().sum::<f64>() / n)
+    }
+}
+
+fn settings(cli: &Cli, kind: MachineKind) -> Settings {
+    let (iterations, warmup, replays) = match kind {
+        MachineKind::Cuda => (20, 5, 10),
+        MachineKind::Sim => (1, 0, 0),
+    };
+    let replays = cli.graph.unwrap_or(replays);
+    let mode = match kind {
+        MachineKind::Sim => Mode::Sim,
+        MachineKind::Cuda if replays == 0 => Mode::Eager,
+        MachineKind::Cuda => Mode::Graph,
+    };
+    Settings {
+        mode,
+        iterations: cli.iters.unwrap_or(iterations),
+        warmup: cli.warmup.unwrap_or(warmup),
+        replays,
+        rounds: cli.check,
+        check_bytes_max: cli.check_bytes_max,
+        seed: cli.seed.unwrap_or_else(seed_from_clock),
+        algorithm: cli.algorithm(),
+    }
+}
+
+fn seed_from_clock() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}

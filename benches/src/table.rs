@@ -1,0 +1,152 @@
+//! The table, with the columns of nccl-tests.
+
+use crate::case::Case;
+use crate::measure::{Mode, Outcome, Settings};
+use crate::rates::rates;
+use anyhow::Result;
+use symmem::Collective;
+
+/// Lines above the rows of a collective.
+pub(crate) fn head(collective: Collective, mode: Mode) -> String {
+    let count = match collective {
+        Collective::AllReduce => "count",
+        Collective::AllGather => "count/rank",
+    };
+    let left =
+        format!("{:>12} {count:>12} {:>6} {:>6} {:>6} {:>15}", "size", "type", "redop", "mode", "algo");
+    let units = format!("{:>12} {:>12} {:>6} {:>6} {:>6} {:>15}", "(B)", "(elements)", "", "", "", "");
+    let (names, under) = match mode {
+        Mode::Sim => (
+            format!(
+                "{:>6} {:>12} {:>12} {:>6} {:>7}",
+                "time", "instructions", "link bytes", "hops", "#wrong"
+            ),
+            format!("{:>6} {:>12} {:>12} {:>6} {:>7}", "(none)", "(per op)", "(per op)", "", ""),
+        ),
+        _ => (
+            format!("{:>10} {:>8} {:>8} {:>7}", "time", "algbw", "busbw", "#wrong"),
+            format!("{:>10} {:>8} {:>8} {:>7}", "(us)", "(GB/s)", "(GB/s)", ""),
+        ),
+    };
+    let width = names.len();
+    let lines = [
+        format!("# {collective}"),
+        format!("#{:>62}  {:^width$}  {:^width$}", "", "out of place", "in place"),
+        format!("#{left}  {names}  {names}"),
+        format!("#{units}  {under}  {under}"),
+    ];
+    lines.map(|line| line.trim_end().to_owned()).join("\n")
+}
+
+/// One row: the case, then both results.
+pub(crate) fn row(case: &Case, settings: &Settings, results: [&Result<Outcome>; 2]) -> String {
+    let algorithms = results.map(|result| result.as_ref().ok().and_then(|outcome| outcome.algorithm));
+    let algorithm = algorithms.into_iter().flatten().next();
+    let left = format!(
+        " {:>12} {:>12} {:>6} {:>6} {:>6} {:>15}",
+        case.bytes_total(),
+        case.count,
+        case.dtype,
+        case.op.map_or("none", |op| op.name()),
+        settings.mode.name(),
+        algorithm.map_or("-", |algorithm| algorithm.name()),
+    );
+    let [out_of_place, in_place] = results.map(|result| cells(case, settings.mode, result));
+    format!("{left}  {out_of_place}  {in_place}")
+}
+
+fn cells(case: &Case, mode: Mode, result: &Result<Outcome>) -> String {
+    let outcome = result.as_ref().ok();
+    let wrong = match outcome {
+        None => "failed".to_owned(),
+        Some(outcome) if outcome.checked_rounds == 0 => "N/A".to_owned(),
+        Some(outcome) => outcome.findings.wrong.to_string(),
+    };
+    if mode == Mode::Sim {
+        let work = outcome.and_then(|outcome| outcome.work);
+        let [instructions, link_bytes, hops] = match work {
+            None => ["-", "-", "-"].map(str::to_owned),
+            Some(work) => [work.instructions, work.link_bytes, work.hops].map(|n| n.to_string()),
+        };
+        return format!("{:>6} {instructions:>12} {link_bytes:>12} {hops:>6} {wrong:>7}", "-");
+    }
+    let time_us = outcome.and_then(|outcome| outcome.time_us).map(|time| time.median);
+    let rates = time_us.and_then(|time_us| rates(case, time_us));
+    let cell = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
+    format!(
+        "{:>10} {:>8} {:>8} {wrong:>7}",
+        cell(time_us),
+        cell(rates.map(|rates| rates.algbw_gbps)),
+        cell(rates.map(|rates| rates.busbw_gbps)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Findings;
+    use crate::measure::Spread;
+    use anyhow::anyhow;
+    use symmem::backend::WorkCounters;
+    use symmem::{Algorithm, Dtype, Op};
+
+    const CASE: Case = Case {
+        collective: Collective::AllReduce,
+        dtype: Dtype::Bf16,
+        op: Some(Op::Avg),
+        count: 1 << 20,
+        n_ranks: 4,
+    };
+
+    fn settings(mode: Mode) -> Settings {
+        Settings {
+            mode,
+            iterations: 20,
+            warmup: 5,
+            replays: 10,
+            rounds: 1,
+            check_bytes_max: None,
+            seed: 1,
+            algorithm: None,
+        }
+    }
+
+    #[test]
+    fn prints_as_nccl_tests() {
+        let time_us = Some(Spread { median: 12.5, min: 12.0, max: 13.0 });
+        let outcome = Outcome {
+            algorithm: Some(Algorithm::TwoShotLdSt),
+            time_us,
+            checked_rounds: 1,
+            ..Outcome::default()
+        };
+        let wrong = Outcome { findings: Findings { wrong: 7, first: None }, ..outcome.clone() };
+        let text = head(Collective::AllReduce, Mode::Graph)
+            + "\n"
+            + &row(&CASE, &settings(Mode::Graph), [&Ok(outcome), &Ok(wrong)]);
+        let expected = "\
+# all_reduce
+#                                                                            out of place                            in place
+#        size        count   type  redop   mode            algo        time    algbw    busbw  #wrong        time    algbw    busbw  #wrong
+#         (B)   (elements)                                             (us)   (GB/s)   (GB/s)                (us)   (GB/s)   (GB/s)
+      2097152      1048576   bf16    avg  graph  two_shot_ld_st       12.50   167.77   251.66       0       12.50   167.77   251.66       7";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn the_simulated_machine_has_no_time() {
+        let work = Some(WorkCounters { instructions: 123_456, link_bytes: 4096, hops: 3 });
+        let outcome = Outcome { algorithm: Some(Algorithm::Ll), work, ..Outcome::default() };
+        let case = Case { collective: Collective::AllGather, op: None, ..CASE };
+        let text = head(Collective::AllGather, Mode::Sim)
+            + "\n"
+            + &row(&case, &settings(Mode::Sim), [&Ok(outcome), &Err(anyhow!("broken"))]);
+        let expected = "\
+# all_gather
+#                                                                                 out of place                                       in place
+#        size   count/rank   type  redop   mode            algo    time instructions   link bytes   hops  #wrong    time instructions   link bytes   hops  #wrong
+#         (B)   (elements)                                       (none)     (per op)     (per op)                 (none)     (per op)     (per op)
+      8388608      1048576   bf16   none    sim              ll       -       123456         4096      3     N/A       -            -            -      -  failed";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,112 @@
+//! All ranks of one communicator, driven by one thread, with a pair of buffers for each.
+
+use crate::case::Case;
+use anyhow::{Context, Result, ensure};
+use symmem::backend::WorkCounters;
+use symmem::{Collective, Comm, CommConfig, Machine, Stream, Window};
+use symmem_device::abi::DevBaseLayout;
+
+/// Bytes of known content before and after each buffer.
+pub(crate) const GUARD_BYTES: u64 = 64;
+
+/// One of a rank's two buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Side {
+    Input,
+    Output,
+}
+
+/// The ranks.
+pub(crate) struct Team {
+    pub(crate) machine: Machine,
+    pub(crate) comms: Vec<Comm>,
+    pub(crate) streams: Vec<Stream>,
+    inputs: Vec<Window<u8>>,
+    outputs: Vec<Window<u8>>,
+}
+
+impl Team {
+    /// Joins the first `n_ranks` devices and allocates buffers that are large enough for every case.
+    pub(crate) fn new(machine: &Machine, n_ranks: u32, config: &CommConfig, cases: &[Case]) -> Result<Self> {
+        let devices = machine.devices(n_ranks)?;
+        // The output of an all-gather in place holds its input, so a buffer has to be as large as the larger of both.
+        let largest = |bytes: fn(&Case) -> u64| cases.iter().map(bytes).max().unwrap_or(0) + 2 * GUARD_BYTES;
+        let (input_bytes, output_bytes) = (largest(Case::bytes_per_rank), largest(Case::bytes_total));
+        for device in &devices {
+            let facts = device.facts()?;
+            let dev_base_bytes = DevBaseLayout::new(n_ranks).len_bytes();
+            let needed = input_bytes + output_bytes + dev_base_bytes;
+            ensure!(
+                needed <= facts.memory_bytes,
+                "the largest size needs {needed} bytes on each device (input {input_bytes}, output {output_bytes}, \
+                 communicator {dev_base_bytes}); device {} ({}) has {}; lower --max-bytes or --count",
+                device.index(),
+                facts.name,
+                facts.memory_bytes
+            );
+        }
+        let comms = Comm::init_all_with(&devices, config)?;
+        let streams = devices.iter().map(Stream::new).collect::<symmem::Result<_>>()?;
+        let (inputs, outputs) = (allocate(&comms, input_bytes)?, allocate(&comms, output_bytes)?);
+        Ok(Self { machine: machine.clone(), comms, streams, inputs, outputs })
+    }
+
+    pub(crate) fn n_ranks(&self) -> u32 {
+        self.comms.len() as u32
+    }
+
+    /// The window of a rank's buffer: guard, buffer, guard, and what larger cases need.
+    pub(crate) fn window(&self, rank: u32, side: Side) -> &Window<u8> {
+        match side {
+            Side::Input => &self.inputs[rank as usize],
+            Side::Output => &self.outputs[rank as usize],
+        }
+    }
+
+    /// Puts one operation of one rank into its stream. All-gather reads its share in the output where `from` and `to`
+    /// are the same.
+    pub(crate) fn enqueue(&mut self, rank: u32, case: &Case, from: Side, to: Side) -> symmem::Result<()> {
+        let address = |side| self.window(rank, side).address() + GUARD_BYTES;
+        let (mut input, output) = (address(from), address(to));
+        let (comm, stream) = (&mut self.comms[rank as usize], &self.streams[rank as usize]);
+        match (case.collective, case.op) {
+            (Collective::AllReduce, Some(op)) => {
+                comm.all_reduce_at(input, output, case.count, case.dtype, op, stream)
+            }
+            (Collective::AllReduce, None) => unreachable!("every case of an all-reduce has an op"),
+            (Collective::AllGather, _) => {
+                if from == to {
+                    input += u64::from(rank) * case.bytes_per_rank();
+                }
+                comm.all_gather_at(input, output, case.count, case.dtype, stream)
+            }
+        }
+    }
+
+    /// Waits for all ranks; gives the first error after all have been waited for.
+    pub(crate) fn synchronize(&mut self) -> symmem::Result<()> {
+        let ranks = self.comms.iter_mut().zip(&self.streams);
+        let waited: Vec<_> = ranks.map(|(comm, stream)| comm.synchronize(stream)).collect();
+        waited.into_iter().collect()
+    }
+
+    /// Whether more can be asked of the communicator after an error.
+    pub(crate) fn is_good(&mut self) -> bool {
+        self.comms.iter_mut().all(|comm| comm.check().is_ok())
+    }
+
+    /// What the simulated machine has counted so far.
+    pub(crate) fn counters(&self) -> Option<WorkCounters> {
+        self.machine.backend().counters()
+    }
+}
+
+fn allocate(comms: &[Comm], len_bytes: u64) -> Result<Vec<Window<u8>>> {
+    let context = || format!("allocating {len_bytes} bytes on each of {} ranks", comms.len());
+    let len = usize::try_from(len_bytes).with_context(context)?;
+    let asked: symmem::Result<Vec<_>> = comms.iter().map(|comm| comm.alloc::<u8>(len)).collect();
+    // Every rank is waited for: registrations end on all ranks, with memory or with an error.
+    let windows: Vec<_> =
+        asked.with_context(context)?.into_iter().map(|registration| registration.wait()).collect();
+    windows.into_iter().collect::<symmem::Result<_>>().with_context(context)
+}
