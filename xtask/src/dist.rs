@@ -4,12 +4,14 @@ use crate::bench::BENCH;
 use crate::{elf, shell};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The package and the binary of the test cases.
 const TESTS: &str = "symmem-tests";
 const CASES: &str = "symmem-cases";
 /// Newest glibc whose symbols the binaries may use.
 const GLIBC_MAX: (u32, u32) = (2, 36);
+const METADATA_LIMIT: Duration = Duration::from_secs(60);
 
 /// Arguments of `dist`.
 #[derive(clap::Args)]
@@ -35,15 +37,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     binaries.iter().try_for_each(|name| ship(&release.join(name), &args.out.join(name)))
 }
 
+/// Whether cargo knows the binary of the test cases.
 fn has_cases() -> Result<bool> {
-    let metadata = shell::cargo(&["metadata", "--no-deps", "--offline", "--format-version=1"])?;
-    let metadata = capture(metadata)?;
-    Ok(metadata.contains(&format!("\"kind\":[\"bin\"],\"crate_types\":[\"bin\"],\"name\":\"{CASES}\"")))
-}
-
-fn capture(mut command: std::process::Command) -> Result<String> {
-    let limit = std::time::Duration::from_secs(60);
-    Ok(symmem_builder::process::capture(&mut command, limit)?.stdout)
+    let mut metadata = shell::cargo(&["metadata", "--no-deps", "--locked", "--format-version=1"])?;
+    let metadata = symmem_builder::process::capture(&mut metadata, METADATA_LIMIT)?.stdout;
+    let metadata: serde_json::Value =
+        serde_json::from_str(&metadata).context("`cargo metadata` prints JSON")?;
+    let packages = metadata["packages"].as_array().context("`cargo metadata` lists packages")?;
+    let mut targets = packages.iter().filter_map(|package| package["targets"].as_array()).flatten();
+    Ok(targets.any(|target| target["name"] == CASES && target["kind"][0] == "bin"))
 }
 
 /// Copies a binary once it is known to start on a machine without CUDA and with an older glibc.

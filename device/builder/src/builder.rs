@@ -166,7 +166,7 @@ impl Compilation {
             lto: builder.lto,
             output: asm.join(format!("{}_sm{sm}_{identity:016x}.s", self.name)),
             target_dir: self.stage.clone(),
-            locked: self.root.join("Cargo.lock").is_file(),
+            lock_file: self.lock_file(),
             force: None,
         };
         std::fs::create_dir_all(&asm).map_err(|error| BuildError::io("make folder", &asm, error))?;
@@ -181,6 +181,11 @@ impl Compilation {
         let path = self.stage.join("ptx").join(format!("{}_sm{sm}.ptx", self.name));
         publish(&path, &text)?;
         Ok(Module { sm, path, text })
+    }
+
+    fn lock_file(&self) -> Option<PathBuf> {
+        let is_there = self.root.join("Cargo.lock").is_file();
+        (!is_there).then(|| self.stage.join("lock").join(&self.name).join("Cargo.lock"))
     }
 
     /// What keeps two crates of one name, or one crate under two compilers, from taking each other's output for theirs

@@ -62,8 +62,9 @@ pub struct Request {
     pub output: PathBuf,
     /// The target directory of stage one.
     pub target_dir: PathBuf,
-    /// Whether the workspace has a `Cargo.lock`; without one, a lock file is kept in the target directory.
-    pub locked: bool,
+    /// Where cargo keeps the lock file of a workspace that has none; `None` where the workspace has one, which then
+    /// stays as it is.
+    pub lock_file: Option<PathBuf>,
     /// Makes the compiler run although nothing changed.
     pub force: Option<u128>,
 }
@@ -82,13 +83,12 @@ pub fn arguments(request: &Request) -> Vec<OsString> {
         line.push("--config".into());
         line.push(format!("profile.{PROFILE}.{key}={value}").into());
     }
-    if request.locked {
-        line.push("--locked".into());
-    } else {
-        line.push("-Zlockfile-path".into());
-        line.push("--config".into());
-        let lock_file = request.target_dir.join("Cargo.lock");
-        line.push(format!("resolver.lockfile-path={:?}", lock_file.display().to_string()).into());
+    match &request.lock_file {
+        None => line.push("--locked".into()),
+        Some(path) => {
+            line.extend(["-Zlockfile-path", "--config"].map(Into::into));
+            line.push(format!("resolver.lockfile-path={:?}", path.display().to_string()).into());
+        }
     }
     line.push(format!("--target={DEVICE_TARGET}").into());
     line.extend(["-Zbuild-std=core", "--crate-type=staticlib", "--target-dir"].map(Into::into));
@@ -120,14 +120,14 @@ fn sm_flags(request: &Request) -> Vec<OsString> {
 mod tests {
     use super::*;
 
-    fn line(locked: bool, force: Option<u128>) -> String {
+    fn line(lock_file: Option<&str>, force: Option<u128>) -> String {
         let request = Request {
             sm: 90,
             ptx_version: 84,
             lto: Lto::Fat,
             output: "/t/asm/k_sm90.s".into(),
             target_dir: "/t".into(),
-            locked,
+            lock_file: lock_file.map(PathBuf::from),
             force,
         };
         let words: Vec<_> = arguments(&request).into_iter().map(|word| word.into_string().unwrap()).collect();
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn flags_of_one_sm_do_not_reach_core() {
-        let line = line(true, None);
+        let line = line(None, None);
         let (all, last) = line.split_once(" -- ").unwrap();
         assert!(
             !all.contains("sm_90") && all.contains("--locked") && all.contains("profile.device.lto=\"fat\"")
@@ -153,8 +153,11 @@ mod tests {
 
     #[test]
     fn without_a_lock_file_one_is_kept_in_the_target_directory() {
-        let line = line(false, Some(7));
+        let line = line(Some("/t/k/Cargo.lock"), Some(7));
         assert!(!line.contains("--locked") && line.ends_with("-Cmetadata=force7"));
-        assert!(line.contains("-Zlockfile-path --config resolver.lockfile-path=\"/t/Cargo.lock\""), "{line}");
+        assert!(
+            line.contains("-Zlockfile-path --config resolver.lockfile-path=\"/t/k/Cargo.lock\""),
+            "{line}"
+        );
     }
 }

@@ -36,17 +36,25 @@ pub fn is_kept(name: &str) -> bool {
 /// A command of the toolchain (`cargo`, `rustc`, `rustup`) that runs in `dir`, where `rust-toolchain.toml` decides
 /// which toolchain it is, with only the variables that [`is_kept`] keeps.
 ///
+/// Rustup is kept from installing what the toolchain file names and the machine lacks: it would fail without a network
+/// though nothing is missing but rust-src, which has other sources.
+///
 /// Where no `rust-toolchain.toml` is found above `dir`, as in a package from a registry, the pinned release is asked
 /// for.
 pub fn tool(program: &str, dir: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(dir).env_clear();
     command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_none_or(is_kept)));
-    command.env("PATH", search_path());
+    command.env("PATH", search_path()).env("RUSTUP_AUTO_INSTALL", "0");
     if !has_toolchain_file(dir) {
         command.env("RUSTUP_TOOLCHAIN", crate::PINNED_RUST);
     }
     command
+}
+
+/// Whether rustup may install what is missing.
+pub fn rustup_may_install() -> bool {
+    std::env::var_os("RUSTUP_AUTO_INSTALL").is_none_or(|value| value != "0")
 }
 
 fn has_toolchain_file(dir: &Path) -> bool {

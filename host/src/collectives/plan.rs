@@ -3,6 +3,7 @@
 use crate::backend::LaunchShape;
 use crate::kernels::THREADS_MAX;
 use crate::{ErrorKind, Result};
+use std::fmt;
 use symmem_device::abi::{BARRIER_BLOCKS_MAX, LL_BLOCKS_MAX, LL_PAYLOAD_BYTES};
 use symmem_device::kernels::{Algorithm, Collective, Dtype, KernelSpec, Op, find};
 
@@ -112,26 +113,46 @@ pub fn explain(problem: &Problem) -> String {
 struct Candidate {
     algorithm: Algorithm,
     kernel: Option<&'static KernelSpec>,
-    rejected: Option<String>,
+    rejected: Option<Rejection>,
 }
 
-/// All algorithms, the best first, each with the reason why it is not the choice.
+/// Why an algorithm is not the choice. Put into words only when somebody asks.
+enum Rejection {
+    NoKernel,
+    AnotherWasAskedFor(Algorithm),
+    TooManyBytes { bytes: u64, bytes_max: u64 },
+    TooFewBytes { bytes: u64, bytes_max: u64 },
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoKernel => write!(f, "no kernel for this type and operation"),
+            Self::AnotherWasAskedFor(algorithm) => write!(f, "{algorithm} was asked for"),
+            Self::TooManyBytes { bytes, bytes_max } => {
+                write!(f, "{bytes} bytes are more than {bytes_max}, up to which LL pays")
+            }
+            Self::TooFewBytes { bytes, bytes_max } => {
+                write!(f, "{bytes} bytes are at most {bytes_max}, up to which LL saves its barriers")
+            }
+        }
+    }
+}
+
+/// All algorithms, each with the reason why it is not the choice.
 fn candidates(problem: &Problem) -> impl Iterator<Item = Candidate> {
     let bytes = problem.bytes().unwrap_or(u64::MAX);
     let wanted = problem.capabilities.algorithm.filter(|algorithm| problem.kernel(*algorithm).is_some());
-    let ll_bytes_max = LL_BYTES_MAX / u64::from(problem.n_ranks.max(2) - 1);
+    let bytes_max = LL_BYTES_MAX / u64::from(problem.n_ranks.max(2) - 1);
     Algorithm::ALL.iter().map(move |&algorithm| {
         let kernel = problem.kernel(algorithm);
+        let is_ll = algorithm == Algorithm::Ll;
         let rejected = match (kernel, wanted) {
-            (None, _) => Some(format!("no kernel for {}", problem.name())),
+            (None, _) => Some(Rejection::NoKernel),
             (_, Some(wanted)) if wanted == algorithm => None,
-            (_, Some(wanted)) => Some(format!("{wanted} was asked for")),
-            _ if algorithm == Algorithm::Ll && bytes > ll_bytes_max => {
-                Some(format!("{bytes} bytes are more than {ll_bytes_max}, up to which LL pays"))
-            }
-            _ if algorithm != Algorithm::Ll && bytes <= ll_bytes_max => {
-                Some(format!("{bytes} bytes are at most {ll_bytes_max}, up to which LL saves its barriers"))
-            }
+            (_, Some(wanted)) => Some(Rejection::AnotherWasAskedFor(wanted)),
+            _ if is_ll && bytes > bytes_max => Some(Rejection::TooManyBytes { bytes, bytes_max }),
+            _ if !is_ll && bytes <= bytes_max => Some(Rejection::TooFewBytes { bytes, bytes_max }),
             _ => None,
         };
         Candidate { algorithm, kernel, rejected }

@@ -112,25 +112,17 @@ impl Backend for SimMachine {
 
     fn write(&self, device: u32, address: u64, source: &[u8]) -> Result<()> {
         self.check_device(device)?;
-        self.change(|core| {
-            core.driver.refuse_while_capturing("cuMemcpyHtoD")?;
-            core.memory.write(device, address, source)
-        })
+        self.change(|core| core.memory.write(device, address, source))
     }
 
     fn read(&self, device: u32, address: u64, target: &mut [u8]) -> Result<()> {
         self.check_device(device)?;
-        let mut core = self.lock();
-        core.driver.refuse_while_capturing("cuMemcpyDtoH")?;
-        core.memory.read(device, address, target)
+        self.lock().memory.read(device, address, target)
     }
 
     fn fill(&self, device: u32, address: u64, byte: u8, len_bytes: u64) -> Result<()> {
         self.check_device(device)?;
-        self.change(|core| {
-            core.driver.refuse_while_capturing("cuMemsetD8")?;
-            core.memory.fill(device, address, byte, len_bytes)
-        })
+        self.change(|core| core.memory.fill(device, address, byte, len_bytes))
     }
 
     fn module_load(&self, device: u32, ptx: &str, origin: &str) -> Result<ModuleHandle> {

@@ -58,8 +58,11 @@ pub struct SimConfig {
     /// How long to wait, in milliseconds, for another host thread or process to change something before
     /// [`SimConfig::on_stall`] applies. A machine that only one host thread has ever used does not wait.
     pub stall_grace_ms: u64,
-    /// Polls of each waiting thread, without any change, that make a stall.
+    /// Polls of each waiting thread, without any change, that make a stall. It must be more than the polls between two
+    /// looks at the clock or at an abort word in the kernels.
     pub stall_polls: u32,
+    /// Instructions, of all threads together, after which a run in which no kernel begins or ends is given up.
+    pub instructions_max: u64,
     /// Whether `peer_access[device * n_devices + peer]`; `None`: every device can access every other.
     pub peer_access: Option<Vec<bool>>,
 }
@@ -80,6 +83,7 @@ impl Default for SimConfig {
             on_stall: OnStall::Report,
             stall_grace_ms: 2000,
             stall_polls: 8192,
+            instructions_max: 1 << 40,
             peer_access: None,
         }
     }
@@ -100,6 +104,7 @@ impl SimConfig {
     /// | `SYMMEM_SIM_PROBE` | [`SimConfig::probe`]: `none`, `hops` |
     /// | `SYMMEM_SIM_ON_STALL` | [`SimConfig::on_stall`]: `report`, `advance-clock` |
     /// | `SYMMEM_SIM_STALL_MS` | [`SimConfig::stall_grace_ms`] |
+    /// | `SYMMEM_SIM_INSTRUCTIONS_MAX` | [`SimConfig::instructions_max`] |
     ///
     /// # Errors
     ///
@@ -121,6 +126,7 @@ impl SimConfig {
         read(set, "SYMMEM_SIM_PROBE", "none, hops", &mut config.probe, parse_probe)?;
         read(set, "SYMMEM_SIM_ON_STALL", "report, advance-clock", &mut config.on_stall, parse_on_stall)?;
         read(set, "SYMMEM_SIM_STALL_MS", "a number", &mut config.stall_grace_ms, parse)?;
+        read(set, "SYMMEM_SIM_INSTRUCTIONS_MAX", "a number", &mut config.instructions_max, parse)?;
         Ok(config)
     }
 
@@ -243,6 +249,7 @@ mod tests {
         check("SYMMEM_SIM_PROBE", "none", |c| c.probe == ProbeKind::None);
         check("SYMMEM_SIM_ON_STALL", "advance-clock", |c| c.on_stall == OnStall::AdvanceClock);
         check("SYMMEM_SIM_STALL_MS", "5", |c| c.stall_grace_ms == 5);
+        check("SYMMEM_SIM_INSTRUCTIONS_MAX", "1000", |c| c.instructions_max == 1000);
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! [`Backend::stream_is_done`] and [`Backend::event_is_done`] for one slice. Everything of the machine runs then, not
 //! the one stream alone. The lock is free between slices, so that other host threads can put in more work.
 //!
+//! When nothing moves, the one who waits first gives others time to change something: another host thread, or another
+//! process. A host thread that is the only one ever to have used the machine gives none when it synchronises.
+//!
 //! [`Backend::stream_synchronize`]: crate::backend::Backend::stream_synchronize
 //! [`Backend::stream_is_done`]: crate::backend::Backend::stream_is_done
 //! [`Backend::event_is_done`]: crate::backend::Backend::event_is_done
@@ -50,8 +53,20 @@ pub(super) struct Core {
     pub(super) engine: Box<dyn Run>,
     /// Host threads that have used the machine.
     host_threads: HashSet<ThreadId>,
-    /// Grows with every call of the host; tells whether anything happened meanwhile.
-    n_calls: u64,
+    /// Calls of the host after which waiting threads may have something to do.
+    n_changes: u64,
+    /// Nothing has moved since.
+    stall: Option<Stall>,
+    /// Instructions counted when a kernel last began or ended.
+    instructions_at_milestone: u64,
+}
+
+/// When the machine stalled, and what would show that it has moved since.
+#[derive(Debug)]
+struct Stall {
+    since: Instant,
+    n_changes: u64,
+    n_progress: u64,
 }
 
 /// Numbers of live objects, for tests that look for leaks.
@@ -78,9 +93,9 @@ pub struct LiveCounts {
 }
 
 /// What a slice led to.
+#[derive(Debug, PartialEq, Eq)]
 enum SliceEnd {
     Going,
-    Idle,
     Stalled,
 }
 
@@ -97,7 +112,9 @@ impl SimMachine {
             driver: Driver::default(),
             engine: engine::engine(&config),
             host_threads: HashSet::new(),
-            n_calls: 0,
+            n_changes: 0,
+            stall: None,
+            instructions_at_milestone: 0,
         };
         let (core, changed, n_waiting) = (Mutex::new(core), Condvar::new(), AtomicUsize::new(0));
         Ok(Arc::new(Self { config, core, changed, n_waiting }))
@@ -131,13 +148,15 @@ impl SimMachine {
         let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
         self.n_waiting.fetch_sub(1, Ordering::Relaxed);
         core.host_threads.insert(std::thread::current().id());
-        core.n_calls += 1;
         core
     }
 
     /// Takes the lock for a call after which waiting threads may have something to do.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
-        let result = change(&mut self.lock());
+        let mut core = self.lock();
+        core.n_changes += 1;
+        let result = change(&mut core);
+        drop(core);
         self.changed.notify_all();
         result
     }
@@ -148,25 +167,21 @@ impl SimMachine {
         if is_done(&mut core)? {
             return Ok(true);
         }
-        core.slice();
+        // Between two polls even a lone host thread may put in what the machine waits for.
+        if core.slice(&self.config) == SliceEnd::Stalled && core.stalled_for() >= self.grace() {
+            self.end_stall(&mut core);
+        }
         is_done(&mut core)
     }
 
     /// Runs until all work of a stream is done.
     pub(super) fn synchronize(&self, stream: StreamHandle) -> Result<()> {
-        let mut stalled: Option<Stall> = None;
         let mut core = self.lock();
         while !core.driver.stream_is_done(stream, "cuStreamSynchronize")? {
-            match core.slice() {
-                SliceEnd::Going | SliceEnd::Idle => {
-                    stalled = None;
-                    core = self.step_back(core);
-                }
-                SliceEnd::Stalled => {
-                    let stall = stalled.get_or_insert_with(|| Stall::new(core.n_calls));
-                    core = self.bear(core, stall);
-                }
-            }
+            core = match core.slice(&self.config) {
+                SliceEnd::Going => self.step_back(core),
+                SliceEnd::Stalled => self.bear(core),
+            };
         }
         Ok(())
     }
@@ -187,55 +202,47 @@ impl SimMachine {
     }
 
     /// Waits a little for a change from outside; acts on the stall when that has not come in time.
-    fn bear<'m>(&'m self, mut core: MutexGuard<'m, Core>, stall: &mut Stall) -> MutexGuard<'m, Core> {
-        let grace = Duration::from_millis(self.config.stall_grace_ms);
-        if core.n_calls != stall.n_calls {
-            *stall = Stall::new(core.n_calls);
-        }
-        if core.host_threads.len() > 1 && stall.since.elapsed() < grace {
+    fn bear<'m>(&'m self, mut core: MutexGuard<'m, Core>) -> MutexGuard<'m, Core> {
+        if core.host_threads.len() > 1 && core.stalled_for() < self.grace() {
             let wait = self.changed.wait_timeout(core, LOOK_AGAIN);
             core = wait.unwrap_or_else(PoisonError::into_inner).0;
             core.engine.end_quiet();
-        } else if self.config.on_stall != OnStall::AdvanceClock || !core.engine.jump_clock() {
-            core.report_deadlock();
-            self.changed.notify_all();
+        } else {
+            self.end_stall(&mut core);
         }
         core
     }
-}
 
-/// A stall that goes on.
-struct Stall {
-    since: Instant,
-    n_calls: u64,
-}
+    fn grace(&self) -> Duration {
+        Duration::from_millis(self.config.stall_grace_ms)
+    }
 
-impl Stall {
-    fn new(n_calls: u64) -> Self {
-        Self { since: Instant::now(), n_calls }
+    /// Lets time pass, or reports the deadlock.
+    fn end_stall(&self, core: &mut Core) {
+        if self.config.on_stall != OnStall::AdvanceClock || !core.engine.jump_clock() {
+            core.report_deadlock("no thread can go on");
+            self.changed.notify_all();
+        }
     }
 }
 
 impl Core {
     /// Runs a slice of all work.
-    fn slice(&mut self) -> SliceEnd {
+    fn slice(&mut self, config: &SimConfig) -> SliceEnd {
         for physical in self.memory.take_gone() {
             self.engine.forget(physical);
         }
         let mut budget = SLICE_INSTRUCTIONS;
         loop {
             while let Some((task, launch)) = self.driver.tasks.take_ready() {
+                self.instructions_at_milestone = self.instructions();
                 self.engine.submit(task, launch);
             }
-            let before = self.engine.counters().instructions;
+            let before = self.instructions();
             match self.engine.run(self.memory.map(), budget) {
-                RunEnd::Finished => {
-                    for task in self.engine.take_finished() {
-                        self.driver.tasks.finish(task);
-                    }
-                }
-                RunEnd::Budget => return SliceEnd::Going,
-                RunEnd::Idle => return SliceEnd::Idle,
+                RunEnd::Finished => self.finish_tasks(),
+                RunEnd::Budget => break,
+                RunEnd::Idle => return SliceEnd::Going,
                 RunEnd::Stalled => return SliceEnd::Stalled,
                 RunEnd::Fault(site) => {
                     let report = report::fault(self.memory.map(), &site);
@@ -243,13 +250,39 @@ impl Core {
                     return SliceEnd::Going;
                 }
             }
-            budget = budget.saturating_sub(self.engine.counters().instructions - before);
+            budget = budget.saturating_sub(self.instructions() - before);
+        }
+        if self.instructions() - self.instructions_at_milestone > config.instructions_max {
+            self.report_deadlock(&format!(
+                "no kernel began or ended in {} instructions",
+                config.instructions_max
+            ));
+        }
+        SliceEnd::Going
+    }
+
+    fn instructions(&self) -> u64 {
+        self.engine.counters().instructions
+    }
+
+    fn finish_tasks(&mut self) {
+        self.instructions_at_milestone = self.instructions();
+        for task in self.engine.take_finished() {
+            self.driver.tasks.finish(task);
         }
     }
 
-    fn report_deadlock(&mut self) {
+    /// How long nothing has moved.
+    fn stalled_for(&mut self) -> Duration {
+        let (n_changes, n_progress) = (self.n_changes, self.engine.n_progress());
+        self.stall.take_if(|stall| stall.n_changes != n_changes || stall.n_progress != n_progress);
+        let stall = self.stall.get_or_insert_with(|| Stall { since: Instant::now(), n_changes, n_progress });
+        stall.since.elapsed()
+    }
+
+    fn report_deadlock(&mut self, why: &str) {
         let (waiting, blocks) = (self.engine.waiting(), self.engine.waiting_blocks());
-        let report = report::deadlock(self.memory.map(), &waiting, &blocks);
+        let report = report::deadlock(self.memory.map(), why, &waiting, &blocks);
         self.fail(ErrorKind::Deadlock { report });
     }
 

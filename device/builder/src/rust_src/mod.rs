@@ -10,11 +10,12 @@ use crate::error::{BuildError, Result};
 use crate::output::Lock;
 use crate::{environment, process};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 const QUERY_LIMIT: Duration = Duration::from_secs(120);
 const UNPACK_LIMIT: Duration = Duration::from_secs(600);
-const RUSTUP_LIMIT: Duration = Duration::from_secs(180);
+const RUSTUP_LIMIT: Duration = Duration::from_secs(300);
 
 /// The source of `core`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +51,13 @@ impl Compiler {
     ///
     /// `rustc` is not there, fails, or says something else.
     pub fn find(dir: &Path) -> Result<Self> {
-        let version = process::capture(environment::tool("rustc", dir).arg("-vV"), QUERY_LIMIT)?.stdout;
+        let version = process::capture(environment::tool("rustc", dir).arg("-vV"), QUERY_LIMIT);
+        let version = version.or_else(|error| match environment::rustup_may_install() {
+            // The whole toolchain may be missing.
+            true => process::capture(installing("rustc", dir).arg("-vV"), RUSTUP_LIMIT),
+            false => Err(error),
+        });
+        let version = version?.stdout;
         let release = version.lines().find_map(|line| line.strip_prefix("release: "));
         let release =
             release.ok_or_else(|| BuildError::message(format!("`rustc -vV` names no release: {version}")))?;
@@ -89,6 +96,13 @@ pub fn obtain(compiler: &Compiler, crate_dir: &Path, stage_dir: &Path) -> Result
 pub fn look(compiler: &Compiler, crate_dir: &Path, stage_dir: &Path) -> (Option<RustSrc>, [PathBuf; 2]) {
     let places = Machine { compiler, crate_dir, stage_dir };
     (present(&places), [places.sysroot(), places.unpacked()])
+}
+
+/// A tool of rustup's that may install.
+fn installing(program: &str, dir: &Path) -> Command {
+    let mut command = environment::tool(program, dir);
+    command.env_remove("RUSTUP_AUTO_INSTALL");
+    command
 }
 
 fn is_library(folder: &Path) -> bool {
@@ -159,12 +173,13 @@ impl Places for Machine<'_> {
         if environment::find_program("rustup").is_none() {
             return Err("no `rustup` in PATH".into());
         }
-        if std::env::var_os("RUSTUP_AUTO_INSTALL").is_some_and(|value| value == "0") {
+        if !environment::rustup_may_install() {
             return Err("RUSTUP_AUTO_INSTALL=0 keeps it from installing".into());
         }
-        let mut rustup = environment::tool("rustup", self.crate_dir);
-        rustup.args(["component", "add", "rust-src"]);
-        process::capture(&mut rustup, RUSTUP_LIMIT).map(|_| ()).map_err(|error| error.to_string())
+        let mut rustup = installing("rustup", self.crate_dir);
+        process::capture(rustup.args(["component", "add", "rust-src"]), RUSTUP_LIMIT)
+            .map(|_| ())
+            .map_err(|error| error.to_string())
     }
 
     fn unpack_package(&self) -> Result<(), String> {

@@ -1,12 +1,14 @@
 //! Capture of streams into a graph (CUDA driver API 6.18, `cuStreamBeginCapture`, thread-local mode).
+//!
+//! Copies and queries that concern no capturing stream are allowed to a thread that captures, as in CUDA when they are
+//! made in relaxed mode (`cuThreadExchangeStreamCaptureMode`).
 
 use super::graph::{Graph, Node, NodeIndex, Work};
 use super::{Driver, find, find_mut};
 use crate::Result;
 use crate::backend::{CaptureState, GraphHandle, StreamHandle};
 use crate::sim::result::{
-    CAPTURE_INVALIDATED, CAPTURE_UNJOINED, CAPTURE_UNMATCHED, CAPTURE_UNSUPPORTED, CAPTURE_WRONG_THREAD,
-    ILLEGAL_STATE,
+    CAPTURE_INVALIDATED, CAPTURE_UNJOINED, CAPTURE_UNMATCHED, CAPTURE_WRONG_THREAD, ILLEGAL_STATE,
 };
 use std::sync::Arc;
 use std::thread::ThreadId;
@@ -144,19 +146,6 @@ impl Driver {
                 Err(CAPTURE_INVALIDATED.of(call, format!("{handle:?}, whose capture an earlier call broke")))
             }
             _ => Ok(()),
-        }
-    }
-
-    /// Refuses a call that thread-local capture forbids to a thread which has begun one, and breaks that capture.
-    pub(crate) fn refuse_while_capturing(&mut self, call: &'static str) -> Result<()> {
-        let thread = std::thread::current().id();
-        match self.captures.values_mut().find(|capture| capture.thread == thread && !capture.invalidated) {
-            None => Ok(()),
-            Some(capture) => {
-                capture.invalidated = true;
-                let operand = format!("while this thread captures {:?}", capture.origin);
-                Err(CAPTURE_UNSUPPORTED.of(call, operand))
-            }
         }
     }
 }

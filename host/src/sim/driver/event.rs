@@ -67,7 +67,6 @@ impl Driver {
     /// `cuEventQuery`.
     pub(crate) fn event_is_done(&mut self, event: EventHandle) -> Result<bool> {
         const CALL: &str = "cuEventQuery";
-        self.refuse_while_capturing(CALL)?;
         match &find(&self.events, event, CALL)?.record {
             Record::Never => Ok(true),
             Record::Task(task) => Ok(self.tasks.is_done(*task)),

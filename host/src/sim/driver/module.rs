@@ -3,6 +3,7 @@
 use super::statics::Statics;
 use super::{Driver, find};
 use crate::backend::{FunctionFacts, FunctionHandle, LaunchShape, ModuleHandle};
+use crate::ptx_version::first_cuda;
 use crate::sim::config::SimConfig;
 use crate::sim::memory::Memory;
 use crate::sim::ptx::{self, Kernel};
@@ -86,7 +87,7 @@ impl Driver {
         origin: &str,
     ) -> Result<ModuleHandle> {
         let mut module = ptx::parse(text).map_err(|error| error.with_origin(origin))?;
-        let needed = cuda_version(module.version);
+        let needed = first_cuda(module.version);
         if needed > config.driver_version {
             return Err(ErrorKind::DriverTooOld {
                 driver: config.driver_version,
@@ -149,33 +150,4 @@ impl Driver {
 fn threads_max(kernel: &Kernel) -> u32 {
     let declared = kernel.max_threads.map(|[x, y, z]| x.saturating_mul(y).saturating_mul(z));
     declared.unwrap_or(BLOCK_THREADS_MAX).min(BLOCK_THREADS_MAX)
-}
-
-/// The first CUDA version that reads a PTX version (PTX ISA, "Release notes").
-fn cuda_version(ptx: (u32, u32)) -> (u32, u32) {
-    match ptx {
-        (0..=6, _) => (10, 2),
-        (7, minor) => (11, minor),
-        (8, minor @ 0..=5) => (12, minor),
-        (8, minor) => (12, minor + 1),
-        (major, minor) => (major + 4, minor),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ptx_versions_follow_the_release_notes() {
-        let check = |ptx, cuda| assert_eq!(cuda_version(ptx), cuda, "{ptx:?}");
-        check((7, 8), (11, 8));
-        check((8, 0), (12, 0));
-        check((8, 4), (12, 4));
-        check((8, 5), (12, 5));
-        check((8, 6), (12, 7));
-        check((8, 7), (12, 8));
-        check((8, 8), (12, 9));
-        check((9, 0), (13, 0));
-    }
 }

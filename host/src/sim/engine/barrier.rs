@@ -27,14 +27,24 @@ pub(crate) struct Released {
     pub(crate) result: Option<u64>,
 }
 
+impl Released {
+    fn n_threads(&self) -> u32 {
+        (self.threads.len() + self.gone_on.len()) as u32
+    }
+}
+
 /// The barriers of one block.
 #[derive(Debug)]
-pub(crate) struct Barriers([Barrier; BARRIERS]);
+pub(crate) struct Barriers {
+    all: [Barrier; BARRIERS],
+    /// Threads that have arrived at any of them.
+    n_arrived: u32,
+}
 
 impl Barriers {
     /// All free.
     pub(crate) fn new() -> Self {
-        Self(std::array::from_fn(|_| Barrier::default()))
+        Self { all: std::array::from_fn(|_| Barrier::default()), n_arrived: 0 }
     }
 
     /// A thread arrives. `n_live` counts the threads of the block that have not exited, this one included.
@@ -50,7 +60,7 @@ impl Barriers {
     ) -> Result<Option<Released>, Fault> {
         let number = request.barrier;
         let barrier = self
-            .0
+            .all
             .get_mut(number as usize)
             .ok_or_else(|| Fault::Other(format!("barrier {number} does not exist; there are {BARRIERS}")))?;
         check(barrier, request)?;
@@ -58,24 +68,33 @@ impl Barriers {
             barrier.n_threads = request.n_threads;
         }
         barrier.n_arrived += 1;
+        self.n_arrived += 1;
         if let Some((reduction, predicate)) = request.reduction {
             barrier.reduction = Some(reduction);
             barrier.n_true += u32::from(predicate);
         }
         let list = if request.arrive_only { &mut barrier.gone_on } else { &mut barrier.waiting };
         list.push(thread);
-        Ok(barrier.release_if_complete(n_live))
+        let released = barrier.release_if_complete(n_live);
+        self.n_arrived -= released.as_ref().map_or(0, Released::n_threads);
+        Ok(released)
     }
 
     /// How many threads have come to a barrier that somebody waits at, and how many it waits for.
     pub(crate) fn state(&self, number: u32, n_live: u32) -> (u32, u32) {
-        let barrier = &self.0[number as usize];
+        let barrier = &self.all[number as usize];
         (barrier.n_arrived, barrier.n_threads.unwrap_or(n_live))
     }
 
     /// A thread has exited; `n_live` are left.
     pub(crate) fn after_exit(&mut self, n_live: u32) -> Vec<Released> {
-        self.0.iter_mut().filter_map(|barrier| barrier.release_if_complete(n_live)).collect()
+        if self.n_arrived == 0 {
+            return Vec::new();
+        }
+        let released = self.all.iter_mut().filter_map(|barrier| barrier.release_if_complete(n_live));
+        let released: Vec<_> = released.collect();
+        self.n_arrived -= released.iter().map(Released::n_threads).sum::<u32>();
+        released
     }
 }
 

@@ -3,7 +3,7 @@
 use super::barrier::{Barriers, Released};
 use super::poll::PollTable;
 use super::probe::Probe;
-use super::warp::{self, LANES, Requests};
+use super::warp::{self, LANES, Warp};
 use crate::sim::driver::module::Launch;
 use crate::sim::driver::task::TaskId;
 use crate::sim::interface::{BlockBarrier, Fault, WarpRequest};
@@ -27,14 +27,12 @@ pub(super) struct Grid<P: Probe> {
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Activity {
-    /// It may run.
+    /// It may run, or sleeps.
     Runs,
-    /// It waits at a block barrier.
-    Barrier(BlockBarrier),
+    /// It waits at a block barrier of that number.
+    Barrier(u32),
     /// It waits for lanes of its warp.
-    Warp(WarpRequest),
-    /// It sleeps until the clock shows so much.
-    Sleeps(u64),
+    Warp,
     /// It is done.
     Exited,
 }
@@ -43,11 +41,20 @@ pub(crate) enum Activity {
 #[derive(Debug)]
 pub(super) struct Lane<P: Probe> {
     pub(super) state: ThreadState,
+    pub(super) probed: P::Thread,
     pub(super) activity: Activity,
-    pub(super) polls: PollTable,
     /// Bursts in a row that did not touch memory, while it counts as polling.
     pub(super) n_neutral: u8,
-    pub(super) probed: P::Thread,
+    pub(super) polls: PollTable,
+}
+
+/// Memory of a block, kept for the next one: making it anew costs more than running a small kernel.
+#[derive(Debug)]
+pub(super) struct Storage<P: Probe> {
+    pub(super) lanes: Vec<Lane<P>>,
+    /// `n_registers` for each thread.
+    pub(super) registers: Vec<u64>,
+    pub(super) shared: Vec<u8>,
 }
 
 /// A resident block.
@@ -58,151 +65,155 @@ pub(super) struct Block<P: Probe> {
     pub(super) number: u32,
     pub(super) multiprocessor: u32,
     pub(super) n_live: u32,
-    pub(super) lanes: Vec<Lane<P>>,
-    /// `n_registers` for each thread.
-    pub(super) registers: Vec<u64>,
-    pub(super) shared: Vec<u8>,
+    pub(super) storage: Storage<P>,
     pub(super) barriers: Barriers,
+    pub(super) warps: Vec<Warp>,
 }
 
-/// Threads that may run again.
-pub(super) type Woken = Vec<u32>;
+impl<P: Probe> Storage<P> {
+    pub(super) fn new() -> Self {
+        Self { lanes: Vec::new(), registers: Vec::new(), shared: Vec::new() }
+    }
+
+    /// Makes it the memory of a block that has not begun.
+    fn reset(&mut self, grid: &Grid<P>) {
+        let (kernel, shape) = (&grid.launch.function.kernel, grid.launch.shape);
+        let n_registers = kernel.n_registers as usize;
+        // Registers that are there already are overwritten when the threads start.
+        self.registers.resize(n_registers * shape.threads as usize, 0);
+        self.shared.clear();
+        self.shared.resize((kernel.shared_bytes + shape.shared_bytes) as usize, 0);
+        self.lanes.clear();
+        self.lanes.extend((0..shape.threads as usize).map(|thread| Lane {
+            state: ThreadState::new(kernel, &mut self.registers[thread * n_registers..][..n_registers]),
+            probed: grid.probed.clone(),
+            activity: Activity::Runs,
+            n_neutral: 0,
+            polls: PollTable::default(),
+        }));
+    }
+}
 
 impl<P: Probe> Block<P> {
     /// Block `number` of a grid, all of its threads at the first instruction.
-    pub(super) fn new(grid_index: usize, grid: &Grid<P>, number: u32, multiprocessor: u32) -> Self {
-        let launch = &grid.launch;
-        let kernel = launch.function.kernel.clone();
-        let n_threads = launch.shape.threads;
-        let n_registers = kernel.n_registers as usize;
-        let mut registers = vec![0; n_registers * n_threads as usize];
-        let lanes = (0..n_threads as usize)
-            .map(|thread| Lane {
-                state: ThreadState::new(&kernel, &mut registers[thread * n_registers..][..n_registers]),
-                activity: Activity::Runs,
-                polls: PollTable::default(),
-                n_neutral: 0,
-                probed: grid.probed.clone(),
-            })
-            .collect();
-        let shared = vec![0; (kernel.shared_bytes + launch.shape.shared_bytes) as usize];
-        let barriers = Barriers::new();
+    pub(super) fn new(
+        grid_place: usize,
+        grid: &Grid<P>,
+        number: u32,
+        multiprocessor: u32,
+        mut storage: Storage<P>,
+    ) -> Self {
+        storage.reset(grid);
+        let n_threads = grid.launch.shape.threads;
         Self {
-            grid: grid_index,
-            kernel,
+            grid: grid_place,
+            kernel: grid.launch.function.kernel.clone(),
             number,
             multiprocessor,
             n_live: n_threads,
-            lanes,
-            registers,
-            shared,
-            barriers,
+            storage,
+            barriers: Barriers::new(),
+            warps: Warp::of_block(n_threads),
         }
     }
 
-    /// A thread has come to a block barrier.
+    /// A thread has come to a block barrier. Adds the threads that may go on to `woken`.
     pub(super) fn arrive(
         &mut self,
         thread: u32,
         request: BlockBarrier,
         probe: &mut P,
-    ) -> Result<Woken, Fault> {
+        woken: &mut Vec<u32>,
+    ) -> Result<(), Fault> {
         let released = self.barriers.arrive(thread, request, self.n_live)?;
         if request.arrive_only {
             self.resume(thread, [0; 2]);
-        } else {
-            self.lanes[thread as usize].activity = Activity::Barrier(request);
-        }
-        let mut woken = released.map_or_else(Vec::new, |released| self.release(released, probe));
-        if request.arrive_only {
             woken.push(thread);
+        } else {
+            self.storage.lanes[thread as usize].activity = Activity::Barrier(request.barrier);
         }
-        Ok(woken)
+        if let Some(released) = released {
+            self.release(released, probe, woken);
+        }
+        Ok(())
     }
 
-    /// A thread has come to an exchange in its warp.
+    /// A thread has come to an exchange in its warp. Adds the threads that may go on to `woken`.
     pub(super) fn exchange(
         &mut self,
         thread: u32,
         request: WarpRequest,
         probe: &mut P,
-    ) -> Result<Woken, Fault> {
-        self.lanes[thread as usize].activity = Activity::Warp(request);
-        self.complete_exchange(thread, probe)
+        woken: &mut Vec<u32>,
+    ) -> Result<(), Fault> {
+        self.storage.lanes[thread as usize].activity = Activity::Warp;
+        self.warps[(thread / LANES) as usize].arrive(thread % LANES, request);
+        self.complete_exchange(thread, probe, woken)
     }
 
-    /// A thread has exited. Others may have waited for nobody else.
-    pub(super) fn exit(&mut self, thread: u32, probe: &mut P) -> Result<Woken, Fault> {
-        self.lanes[thread as usize].activity = Activity::Exited;
+    /// A thread has exited. Adds the threads that had waited for nobody else to `woken`.
+    pub(super) fn exit(&mut self, thread: u32, probe: &mut P, woken: &mut Vec<u32>) -> Result<(), Fault> {
+        self.storage.lanes[thread as usize].activity = Activity::Exited;
         self.n_live -= 1;
-        let mut woken = Vec::new();
         for released in self.barriers.after_exit(self.n_live) {
-            woken.extend(self.release(released, probe));
+            self.release(released, probe, woken);
         }
-        let first = thread / LANES * LANES;
-        for other in first..(first + LANES).min(self.lanes.len() as u32) {
-            if matches!(self.lanes[other as usize].activity, Activity::Warp(_)) {
-                woken.extend(self.complete_exchange(other, probe)?);
-            }
+        let waiting = self.warps[(thread / LANES) as usize].exit(thread % LANES);
+        for other in warp::lanes(waiting) {
+            self.complete_exchange(thread / LANES * LANES + other, probe, woken)?;
         }
-        Ok(woken)
+        Ok(())
     }
 
     /// Lets a thread go on behind what it waited at, with the results that the instruction gives.
     pub(super) fn resume(&mut self, thread: u32, results: [u64; 2]) {
         let n_registers = self.kernel.n_registers as usize;
-        let lane = &mut self.lanes[thread as usize];
+        let lane = &mut self.storage.lanes[thread as usize];
         lane.activity = Activity::Runs;
-        let registers = &mut self.registers[thread as usize * n_registers..][..n_registers];
+        let registers = &mut self.storage.registers[thread as usize * n_registers..][..n_registers];
         resume_with(&self.kernel, &mut lane.state, registers, results);
     }
 
-    fn release(&mut self, released: Released, probe: &mut P) -> Woken {
-        self.meet(&released.threads, &released.gone_on, probe);
+    fn release(&mut self, released: Released, probe: &mut P, woken: &mut Vec<u32>) {
+        self.meet(released.threads.iter().copied(), released.gone_on.iter().copied(), probe);
         for &thread in &released.threads {
             self.resume(thread, [released.result.unwrap_or(0), 0]);
         }
-        released.threads
+        woken.extend(&released.threads);
     }
 
-    fn complete_exchange(&mut self, thread: u32, probe: &mut P) -> Result<Woken, Fault> {
+    fn complete_exchange(&mut self, thread: u32, probe: &mut P, woken: &mut Vec<u32>) -> Result<(), Fault> {
         let first = thread / LANES * LANES;
-        let (live, requests) = self.warp(first);
-        let Some(here) = warp::complete(thread - first, live, &requests)? else { return Ok(Vec::new()) };
-        let woken: Woken = warp::lanes(here).map(|lane| first + lane).collect();
-        self.meet(&woken, &[], probe);
+        let Some((here, results)) = self.warps[(thread / LANES) as usize].complete(thread % LANES)? else {
+            return Ok(());
+        };
+        let threads = warp::lanes(here).map(move |lane| first + lane);
+        self.meet(threads.clone(), [].into_iter(), probe);
         for lane in warp::lanes(here) {
-            let words = warp::result(lane, here, &requests)?;
-            self.resume(first + lane, words);
+            self.resume(first + lane, results[lane as usize]);
         }
-        Ok(woken)
-    }
-
-    /// Live lanes of the warp that begins at thread `first`, and what they wait with.
-    fn warp(&self, first: u32) -> (u32, Requests) {
-        let mut live = 0;
-        let mut requests = [None; LANES as usize];
-        for (index, lane) in self.lanes[first as usize..].iter().take(LANES as usize).enumerate() {
-            live |= u32::from(lane.activity != Activity::Exited) << index;
-            if let Activity::Warp(request) = lane.activity {
-                requests[index] = Some(request);
-            }
-        }
-        (live, requests)
+        woken.extend(threads);
+        Ok(())
     }
 
     /// Each of these threads learns what the others know, and what those that have gone on know.
-    fn meet(&mut self, threads: &[u32], gone_on: &[u32], probe: &mut P) {
+    fn meet(
+        &mut self,
+        threads: impl Iterator<Item = u32> + Clone,
+        gone_on: impl Iterator<Item = u32>,
+        probe: &mut P,
+    ) {
         if size_of::<P::Thread>() == 0 {
             return;
         }
-        let Some(&first) = threads.first() else { return };
-        let mut together = self.lanes[first as usize].probed.clone();
-        for &thread in threads.iter().chain(gone_on) {
-            probe.join(&mut together, &self.lanes[thread as usize].probed);
+        let lanes = &mut self.storage.lanes;
+        let Some(first) = threads.clone().next() else { return };
+        let mut together = lanes[first as usize].probed.clone();
+        for thread in threads.clone().chain(gone_on) {
+            probe.join(&mut together, &lanes[thread as usize].probed);
         }
-        for &thread in threads {
-            probe.join(&mut self.lanes[thread as usize].probed, &together);
+        for thread in threads {
+            probe.join(&mut lanes[thread as usize].probed, &together);
         }
     }
 }

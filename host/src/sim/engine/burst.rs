@@ -1,6 +1,6 @@
 //! One burst of one thread, and where the thread goes after it.
 
-use super::block::{Activity, Woken};
+use super::block::{Activity, Lane};
 use super::environment::{Coordinates, Surroundings};
 use super::poll::Outcome;
 use super::probe::Probe;
@@ -41,9 +41,9 @@ impl<P: Probe> Engine<P> {
         let block = self.blocks[who.block as usize].as_mut().expect("a listed thread is resident");
         let launch = &self.grids[block.grid].as_ref().expect("a resident block has a grid").launch;
         let device = launch.function.device;
-        let lane = &mut block.lanes[who.thread as usize];
+        let lane = &mut block.storage.lanes[who.thread as usize];
         let n_registers = block.kernel.n_registers as usize;
-        let registers = &mut block.registers[who.thread as usize * n_registers..][..n_registers];
+        let registers = &mut block.storage.registers[who.thread as usize * n_registers..][..n_registers];
         let mut surroundings = Surroundings {
             map,
             view: &mut self.devices[device as usize].view,
@@ -58,7 +58,7 @@ impl<P: Probe> Engine<P> {
                 clock_ns: self.clock.now_ns(),
             },
             parameters: &launch.argument,
-            shared: &mut block.shared,
+            shared: &mut block.storage.shared,
             polls: &mut lane.polls,
             probe: &mut self.probe,
             probed: &mut lane.probed,
@@ -69,9 +69,9 @@ impl<P: Probe> Engine<P> {
         (stop, instructions.into())
     }
 
-    fn lane(&mut self, who: ThreadId) -> &mut super::block::Lane<P> {
+    fn lane(&mut self, who: ThreadId) -> &mut Lane<P> {
         let block = self.blocks[who.block as usize].as_mut().expect("a listed thread is resident");
-        &mut block.lanes[who.thread as usize]
+        &mut block.storage.lanes[who.thread as usize]
     }
 
     fn unlist(&mut self, pick: Pick) {
@@ -89,6 +89,7 @@ impl<P: Probe> Engine<P> {
 
     fn end_quiet_by_progress(&mut self) {
         self.quiet_polls = 0;
+        self.n_progress += 1;
         self.clock.end_stall();
     }
 
@@ -111,20 +112,22 @@ impl<P: Probe> Engine<P> {
     /// Acts on a stop other than a spent budget. The thread is in no list.
     fn stop(&mut self, who: ThreadId, stop: Stop) -> Result<(), Fault> {
         let block = self.blocks[who.block as usize].as_mut().expect("a listed thread is resident");
-        let woken = match stop {
-            Stop::Budget => vec![who.thread],
-            Stop::BlockBarrier(request) => block.arrive(who.thread, request, &mut self.probe)?,
-            Stop::Warp(request) => block.exchange(who.thread, request, &mut self.probe)?,
+        let (probe, woken) = (&mut self.probe, &mut self.woken);
+        match stop {
+            Stop::Budget => woken.push(who.thread),
+            Stop::BlockBarrier(request) => block.arrive(who.thread, request, probe, woken)?,
+            Stop::Warp(request) => block.exchange(who.thread, request, probe, woken)?,
+            Stop::Exit => block.exit(who.thread, probe, woken)?,
+            Stop::Fault(fault) => return Err(fault),
             Stop::Sleep { duration_ns } => {
                 self.sleep(who, duration_ns);
                 return Ok(());
             }
-            Stop::Fault(fault) => return Err(fault),
-            Stop::Exit => block.exit(who.thread, &mut self.probe)?,
-        };
-        let exited = block.lanes[who.thread as usize].activity == Activity::Exited;
+        }
+        let exited = block.storage.lanes[who.thread as usize].activity == Activity::Exited;
         let n_live = block.n_live;
-        self.wake(who.block, woken);
+        let threads = self.woken.drain(..);
+        self.active.extend(threads.map(|thread| ThreadId { block: who.block, thread }));
         // Arriving somewhere is progress: each thread does it once per meeting.
         self.end_quiet_by_progress();
         if exited {
@@ -136,13 +139,8 @@ impl<P: Probe> Engine<P> {
         Ok(())
     }
 
-    fn wake(&mut self, block: u32, threads: Woken) {
-        self.active.extend(threads.into_iter().map(|thread| ThreadId { block, thread }));
-    }
-
     fn sleep(&mut self, who: ThreadId, duration_ns: u32) {
         let wake_ns = self.clock.now_ns() + u64::from(duration_ns);
-        self.lane(who).activity = Activity::Sleeps(wake_ns);
         self.n_sleeps += 1;
         self.sleeping.push(Reverse((wake_ns, self.n_sleeps, who)));
     }

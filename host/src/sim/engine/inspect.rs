@@ -1,9 +1,10 @@
 //! What every thread waits for, for reports.
 
 use super::Engine;
-use super::block::Activity;
+use super::block::{Activity, Block};
 use super::poll::Seen;
 use super::probe::Probe;
+use super::warp::LANES;
 use crate::sim::driver::module::Launch;
 use std::sync::Arc;
 
@@ -40,11 +41,11 @@ impl<P: Probe> Engine<P> {
         let mut found = Vec::new();
         for block in self.blocks.iter().flatten() {
             let launch = &self.grid(block.grid).launch;
-            for (thread, lane) in block.lanes.iter().enumerate() {
+            for (thread, lane) in block.storage.lanes.iter().enumerate() {
                 if lane.activity == Activity::Exited {
                     continue;
                 }
-                let kind = self.wait_kind(block, lane);
+                let kind = wait_kind(block, thread as u32);
                 let pc = match kind {
                     WaitKind::Poll(seen) => seen.pc,
                     _ => lane.state.pc,
@@ -59,15 +60,19 @@ impl<P: Probe> Engine<P> {
         });
         found
     }
+}
 
-    fn wait_kind(&self, block: &super::block::Block<P>, lane: &super::block::Lane<P>) -> WaitKind {
-        match lane.activity {
-            Activity::Barrier(request) => {
-                let (n_here, n_expected) = block.barriers.state(request.barrier, block.n_live);
-                WaitKind::Barrier { number: request.barrier, n_here, n_expected }
-            }
-            Activity::Warp(request) => WaitKind::Warp { mask: request.mask },
-            _ => lane.polls.last().map_or(WaitKind::Nothing, WaitKind::Poll),
+fn wait_kind<P: Probe>(block: &Block<P>, thread: u32) -> WaitKind {
+    let lane = &block.storage.lanes[thread as usize];
+    match lane.activity {
+        Activity::Barrier(number) => {
+            let (n_here, n_expected) = block.barriers.state(number, block.n_live);
+            WaitKind::Barrier { number, n_here, n_expected }
         }
+        Activity::Warp => {
+            let mask = block.warps[(thread / LANES) as usize].mask(thread % LANES);
+            mask.map_or(WaitKind::Nothing, |mask| WaitKind::Warp { mask })
+        }
+        _ => lane.polls.last().map_or(WaitKind::Nothing, WaitKind::Poll),
     }
 }

@@ -24,7 +24,7 @@ use crate::sim::driver::task::TaskId;
 use crate::sim::interface::Fault;
 use crate::sim::memory::address_map::{AddressMap, View};
 use crate::sim::schedule::{Scheduler, ThreadId, scheduler};
-use block::{Block, Grid};
+use block::{Block, Grid, Storage};
 use clock::Clock;
 pub(crate) use inspect::{WaitKind, WaitingThread};
 use occupancy::Occupancy;
@@ -75,6 +75,8 @@ pub(crate) trait Run: Debug + Send {
     fn take_finished(&mut self) -> Vec<TaskId>;
     /// Work counted so far.
     fn counters(&self) -> WorkCounters;
+    /// Grows whenever a thread does something new.
+    fn n_progress(&self) -> u64;
     /// Lets time pass in a stall; `false` when that makes no sense any more.
     fn jump_clock(&mut self) -> bool;
     /// The host changed something: whoever polls gets all his polls again before the machine counts as stalled.
@@ -108,11 +110,14 @@ struct Engine<P: Probe> {
     devices: Vec<Device>,
     /// By place; a place is used again.
     grids: Vec<Option<Grid<P>>>,
-    /// Places of grids with blocks that have not started, oldest first.
+    /// Places of grids with blocks that have not started.
     starting: Vec<usize>,
     /// By place; a place is used again.
     blocks: Vec<Option<Block<P>>>,
     free_blocks: Vec<u32>,
+    spares: Vec<Storage<P>>,
+    /// Threads that the burst let go on; empty between bursts.
+    woken: Vec<u32>,
     /// Threads that do something new.
     active: Vec<ThreadId>,
     /// Threads that only see again what they have seen.
@@ -123,8 +128,9 @@ struct Engine<P: Probe> {
     n_live: u64,
     /// Polls since any thread last did something new.
     quiet_polls: u64,
-    /// Blocks may start: a grid came, or a block left.
-    room_changed: bool,
+    n_progress: u64,
+    /// There may be room for a block that waits.
+    may_start: bool,
     finished: Vec<TaskId>,
     instructions: u64,
     link_bytes: u64,
@@ -150,13 +156,16 @@ impl<P: Probe> Engine<P> {
             starting: Vec::new(),
             blocks: Vec::new(),
             free_blocks: Vec::new(),
+            spares: Vec::new(),
+            woken: Vec::new(),
             active: Vec::new(),
             polling: Vec::new(),
             sleeping: BinaryHeap::new(),
             n_sleeps: 0,
             n_live: 0,
             quiet_polls: 0,
-            room_changed: false,
+            n_progress: 0,
+            may_start: false,
             finished: Vec::new(),
             instructions: 0,
             link_bytes: 0,
@@ -171,7 +180,7 @@ impl<P: Probe> Engine<P> {
 
     /// Makes sure that a thread can run; `Err` tells why none can.
     fn find_work(&mut self) -> Result<(), RunEnd> {
-        if self.room_changed {
+        if self.may_start && self.active.len() < residency::ACTIVE_TARGET {
             self.start_blocks();
         }
         if !self.sleeping.is_empty() {
@@ -195,21 +204,12 @@ impl<P: Probe> Engine<P> {
 
 impl<P: Probe> Run for Engine<P> {
     fn submit(&mut self, task: TaskId, launch: Arc<Launch>) {
-        let waiting = (0..launch.shape.blocks).collect();
+        let waiting = (0..launch.shape.blocks).rev().collect();
         let probed = self.probe.start();
-        let grid = Some(Grid { task, launch, waiting, n_resident: 0, probed });
-        let place = match self.grids.iter().position(Option::is_none) {
-            Some(free) => {
-                self.grids[free] = grid;
-                free
-            }
-            None => {
-                self.grids.push(grid);
-                self.grids.len() - 1
-            }
-        };
+        let grid = Grid { task, launch, waiting, n_resident: 0, probed };
+        let place = self.keep_grid(grid);
         self.starting.push(place);
-        self.room_changed = true;
+        self.may_start = true;
         self.end_quiet();
     }
 
@@ -244,6 +244,10 @@ impl<P: Probe> Run for Engine<P> {
         WorkCounters { instructions: self.instructions, link_bytes: self.link_bytes, hops: self.probe.hops() }
     }
 
+    fn n_progress(&self) -> u64 {
+        self.n_progress
+    }
+
     fn jump_clock(&mut self) -> bool {
         self.quiet_polls = 0;
         !(self.polling.is_empty() && self.sleeping.is_empty()) && self.clock.jump_in_stall()
@@ -268,13 +272,14 @@ impl<P: Probe> Run for Engine<P> {
         self.starting.clear();
         self.blocks.clear();
         self.free_blocks.clear();
+        self.woken.clear();
         self.active.clear();
         self.polling.clear();
         self.sleeping.clear();
         self.finished.clear();
         self.n_live = 0;
         self.quiet_polls = 0;
-        self.room_changed = false;
+        self.may_start = false;
         self.clock.end_stall();
     }
 

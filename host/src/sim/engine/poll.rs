@@ -2,13 +2,10 @@
 //!
 //! A thread polls when it loads words that it has loaded before at the same instruction and finds the same values, and
 //! does nothing else that another thread could notice. What it computes meanwhile (a poll counter, a look at the clock)
-//! does not matter. A loop over fewer than five words is always found; over more, when they spread over the table's
-//! sets.
+//! does not matter. Loops over up to [`WINDOW`] words are found.
 
-/// Entries that an access may be kept in.
-const WAYS: usize = 4;
-/// Groups of entries.
-const SETS: usize = 4;
+/// Loads that are remembered.
+const WINDOW: usize = 16;
 
 /// A load and what it gave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,18 +16,28 @@ pub(crate) struct Seen {
     pub(crate) value: u64,
     /// The instruction.
     pub(crate) pc: u32,
-    valid: bool,
+}
+
+impl Seen {
+    /// A digest that is not 0, which marks an unused entry.
+    #[inline(always)]
+    fn tag(self) -> u32 {
+        let mixed = (self.address ^ (u64::from(self.pc) << 44)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ self.value.wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+        (mixed ^ mixed >> 29) as u32 | 1
+    }
 }
 
 /// What a thread loaded lately.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PollTable {
-    sets: [[Seen; WAYS]; SETS],
-    next_way: u8,
     /// Loads since the thread last did something new.
     repeats: u32,
     progressed: bool,
-    last: Option<Seen>,
+    next: u8,
+    /// The last loads that were new, as digests.
+    tags: [u32; WINDOW],
+    last: Seen,
 }
 
 /// What a burst amounted to.
@@ -48,21 +55,18 @@ impl PollTable {
     /// Notes a load.
     #[inline(always)]
     pub(crate) fn load(&mut self, pc: u32, address: u64, value: u64) {
-        let seen = Seen { address, value, pc, valid: true };
-        let hash = (address ^ (u64::from(pc) << 20)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let set = &mut self.sets[(hash >> 62) as usize];
-        if set.contains(&seen) {
+        let seen = Seen { address, value, pc };
+        let tag = seen.tag();
+        // No early exit: sixteen comparisons at once are faster than a search.
+        let known = self.tags.iter().fold(false, |known, &other| known | (other == tag));
+        if known {
             self.repeats += 1;
-            self.last = Some(seen);
-            return;
+            self.last = seen;
+        } else {
+            self.next = (self.next + 1) % WINDOW as u8;
+            self.tags[self.next as usize] = tag;
+            self.progress();
         }
-        let known = set.iter().position(|old| old.valid && old.address == address && old.pc == pc);
-        let way = known.unwrap_or_else(|| {
-            self.next_way = (self.next_way + 1) % WAYS as u8;
-            self.next_way as usize
-        });
-        set[way] = seen;
-        self.progress();
     }
 
     /// Notes that the thread did something that others can notice.
@@ -82,9 +86,9 @@ impl PollTable {
         }
     }
 
-    /// The load that was repeated last.
+    /// The load that was repeated last; `None` when none was.
     pub(crate) fn last(&self) -> Option<Seen> {
-        self.last
+        (self.last != Seen::default()).then_some(self.last)
     }
 }
 
@@ -104,11 +108,12 @@ mod tests {
         check(&[(1, 64, 0), (1, 64, 0), (1, 64, 0)], Outcome::Repoll(2));
         check(&[(1, 64, 0), (1, 64, 0), (1, 64, 1)], Outcome::Progress);
         check(&[(1, 64, 0), (1, 72, 0), (1, 80, 0), (1, 88, 0)], Outcome::Progress);
+        check(&[(1, 64, 0), (2, 64, 0), (3, 64, 0), (4, 64, 0)], Outcome::Progress);
     }
 
     #[test]
     fn finds_a_loop_over_several_words() {
-        for n in 1..=4 {
+        for n in 1..=WINDOW as u64 {
             let mut table = PollTable::default();
             for round in 0..3 {
                 (0..n).for_each(|word| table.load(5, 0x7f00_0000_0000 + word * 0x4000_0000, 0));

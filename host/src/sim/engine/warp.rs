@@ -6,41 +6,91 @@ use crate::sim::interface::{AtomicOp, Fault, WarpOp, WarpRequest};
 pub(crate) const LANES: u32 = 32;
 
 /// What each lane of a warp waits with; `None` for one that runs, waits for something else or has exited.
-pub(crate) type Requests = [Option<WarpRequest>; LANES as usize];
+type Requests = [Option<WarpRequest>; LANES as usize];
 
 /// What a lane gets: the value, and the predicate of a shuffle.
 pub(crate) type LaneResult = [u64; 2];
 
-/// Looks whether the exchange that `lane` waits for is complete; gives the lanes that take part if it is. `live` has a
-/// bit for each lane that has not exited.
-///
-/// # Errors
-///
-/// A fault where lanes that name each other wait with different masks or instructions: neither could ever go on.
-pub(crate) fn complete(lane: u32, live: u32, requests: &Requests) -> Result<Option<u32>, Fault> {
-    let Some(own) = requests[lane as usize] else { return Ok(None) };
-    if own.mask >> lane & 1 == 0 {
-        return Err(Fault::Other(format!("lane {lane} is not in its own mask {:#010x}", own.mask)));
+/// The lanes of one warp.
+#[derive(Clone, Debug)]
+pub(crate) struct Warp {
+    /// A bit for each lane that has not exited.
+    live: u32,
+    /// A bit for each lane that waits for an exchange.
+    waiting: u32,
+    requests: Requests,
+}
+
+impl Warp {
+    /// The warps of a block; the last one may have fewer lanes.
+    pub(crate) fn of_block(n_threads: u32) -> Vec<Self> {
+        let live =
+            |first: u32| if n_threads - first >= LANES { u32::MAX } else { (1 << (n_threads - first)) - 1 };
+        let warp = |first| Self { live: live(first), waiting: 0, requests: [None; LANES as usize] };
+        (0..n_threads).step_by(LANES as usize).map(warp).collect()
     }
-    let mut here = true;
-    for other in lanes(own.mask & live) {
-        match requests[other as usize] {
-            None => here = false,
-            Some(request) if request.mask == own.mask => same_use(lane, own.op, other, request.op)?,
-            Some(request) if request.mask >> lane & 1 == 1 => {
+
+    /// A lane has come to an exchange.
+    pub(crate) fn arrive(&mut self, lane: u32, request: WarpRequest) {
+        self.requests[lane as usize] = Some(request);
+        self.waiting |= 1 << lane;
+    }
+
+    /// A lane has exited; gives those that wait.
+    pub(crate) fn exit(&mut self, lane: u32) -> u32 {
+        self.live &= !(1 << lane);
+        self.waiting
+    }
+
+    /// The mask of the exchange that a lane waits for.
+    pub(crate) fn mask(&self, lane: u32) -> Option<u32> {
+        self.requests[lane as usize].map(|request| request.mask)
+    }
+
+    /// Ends the exchange that `lane` waits for if all lanes that it names have come or exited; gives the lanes that
+    /// take part, and what each lane gets.
+    ///
+    /// # Errors
+    ///
+    /// A fault where lanes that name each other wait with different masks or instructions, so that neither could ever
+    /// go on, and where a result is undefined.
+    pub(crate) fn complete(
+        &mut self,
+        lane: u32,
+    ) -> Result<Option<(u32, [LaneResult; LANES as usize])>, Fault> {
+        let Some(own) = self.requests[lane as usize] else { return Ok(None) };
+        if own.mask >> lane & 1 == 0 {
+            return Err(Fault::Other(format!("lane {lane} is not in its own mask {:#010x}", own.mask)));
+        }
+        let here = own.mask & self.live;
+        if here & !self.waiting != 0 {
+            return Ok(None);
+        }
+        for other in lanes(here) {
+            let request = self.requests[other as usize].expect("a waiting lane has a request");
+            if request.mask == own.mask {
+                same_use(lane, own.op, other, request.op)?;
+            } else if request.mask >> lane & 1 == 0 {
+                return Ok(None);
+            } else {
                 return Err(Fault::Other(format!(
                     "lanes {lane} and {other} of a warp wait for each other with different masks, {:#010x} and {:#010x}",
                     own.mask, request.mask
                 )));
             }
-            Some(_) => here = false,
         }
+        let mut results = [[0; 2]; LANES as usize];
+        for lane in lanes(here) {
+            results[lane as usize] = result(lane, here, &self.requests)?;
+        }
+        lanes(here).for_each(|lane| self.requests[lane as usize] = None);
+        self.waiting &= !here;
+        Ok(Some((here, results)))
     }
-    Ok(here.then_some(own.mask & live))
 }
 
 /// Lanes of a mask, ascending.
-pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = u32> {
+pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = u32> + Clone {
     (0..LANES).filter(move |lane| mask >> lane & 1 == 1)
 }
 
@@ -64,7 +114,7 @@ fn same_use(lane: u32, own: WarpOp, other: u32, op: WarpOp) -> Result<(), Fault>
 /// # Errors
 ///
 /// A fault where the result is undefined: a shuffle from a lane that does not take part.
-pub(crate) fn result(lane: u32, here: u32, requests: &Requests) -> Result<LaneResult, Fault> {
+fn result(lane: u32, here: u32, requests: &Requests) -> Result<LaneResult, Fault> {
     let op = |lane: u32| requests[lane as usize].expect("a lane that takes part waits").op;
     Ok(match op(lane) {
         WarpOp::Sync => [0; 2],
@@ -181,22 +231,31 @@ mod tests {
 
     #[test]
     fn lanes_must_agree() {
-        let sync = |mask| Some(WarpRequest { mask, op: WarpOp::Sync });
-        let mut requests: Requests = [None; 32];
-        requests[0] = sync(0b11);
-        assert_eq!(complete(0, u32::MAX, &requests), Ok(None));
-        assert_eq!(complete(0, !0b10, &requests), Ok(Some(1)), "an exited lane is not waited for");
-        requests[1] = sync(0b11);
-        assert_eq!(complete(1, u32::MAX, &requests), Ok(Some(0b11)));
-        requests[1] = sync(0b111);
-        assert!(complete(1, u32::MAX, &requests).is_err(), "different masks");
-        requests[1] = Some(WarpRequest { mask: 0b11, op: WarpOp::MatchAny { value: 0 } });
-        assert!(complete(1, u32::MAX, &requests).is_err(), "different instructions");
-        requests[5] = sync(0b1);
-        assert!(complete(5, u32::MAX, &requests).is_err(), "not in its own mask");
-        let alone =
-            [Some(WarpRequest { mask: 1, op: WarpOp::Shuffle { mode: 3, value: 0, lane: 9, clamp: 31 } });
-                32];
-        assert!(result(0, 1, &alone).is_err(), "from a lane that does not take part");
+        let sync = |mask| WarpRequest { mask, op: WarpOp::Sync };
+        let warp = |requests: &[(u32, WarpRequest)]| {
+            let mut warp = Warp::of_block(32).remove(0);
+            requests.iter().for_each(|&(lane, request)| warp.arrive(lane, request));
+            warp
+        };
+        let here = |mut warp: Warp, lane| warp.complete(lane).map(|done| done.map(|(here, _)| here));
+        assert_eq!(here(warp(&[(0, sync(0b11))]), 0), Ok(None));
+        assert_eq!(here(warp(&[(0, sync(0b11)), (1, sync(0b11))]), 1), Ok(Some(0b11)));
+        let mut left = warp(&[(0, sync(0b11))]);
+        assert_eq!(left.exit(1), 0b1);
+        assert_eq!(here(left, 0), Ok(Some(0b1)), "an exited lane is not waited for");
+        let other_group = warp(&[(0, sync(0b11)), (1, sync(0b110))]);
+        assert_eq!(here(other_group, 0), Ok(None), "lane 1 may come when its own group is done");
+        let refused = |requests: &[(u32, WarpRequest)], lane| assert!(here(warp(requests), lane).is_err());
+        refused(&[(0, sync(0b11)), (1, sync(0b111))], 0);
+        refused(&[(0, sync(0b11)), (1, WarpRequest { mask: 0b11, op: WarpOp::MatchAny { value: 0 } })], 1);
+        refused(&[(5, sync(0b1))], 5);
+        let shuffle = WarpOp::Shuffle { mode: 3, value: 0, lane: 9, clamp: 31 };
+        refused(&[(0, WarpRequest { mask: 1, op: shuffle })], 0);
+    }
+
+    #[test]
+    fn the_last_warp_may_be_short() {
+        let warps = Warp::of_block(70);
+        assert_eq!(warps.iter().map(|warp| warp.live.count_ones()).collect::<Vec<_>>(), [32, 32, 6]);
     }
 }

@@ -6,6 +6,7 @@
 //! | `parse` | tokens to directives, names and statements |
 //! | `decode` | a statement to an [`Instruction`]; unknown ones are errors |
 //! | [`instruction`] | what the interpreter matches on |
+//! | `registers` | many registers to few slots |
 //! | `alu` | arithmetic as pure functions |
 //! | [`module`] | [`Module`], [`Kernel`] and where instructions come from |
 
@@ -16,7 +17,9 @@ pub mod error;
 pub mod instruction;
 mod mnemonic;
 pub mod module;
+pub(crate) mod operands;
 mod parse;
+mod registers;
 #[cfg(test)]
 mod tests;
 mod token;

@@ -19,9 +19,11 @@ struct Group<'t> {
     last_block: u32,
 }
 
-/// The report of a deadlock. `waiting` is ordered by device, kernel, block and thread.
+/// The report of a deadlock, or of a run that is given up, with the reason. `waiting` is ordered by device, kernel,
+/// block and thread.
 pub(crate) fn deadlock(
     map: &AddressMap,
+    why: &str,
     waiting: &[WaitingThread],
     blocks: &[(Arc<Launch>, usize)],
 ) -> String {
@@ -36,7 +38,8 @@ pub(crate) fn deadlock(
             None => groups.push(Group { first: thread, n_threads: 1, n_blocks: 1, last_block: thread.block }),
         }
     }
-    let mut text = format!("no thread can go on; {} wait:", count(waiting.len(), "thread"));
+    let verb = if waiting.len() == 1 { "waits" } else { "wait" };
+    let mut text = format!("{why}; {} {verb}:", count(waiting.len(), "thread"));
     for group in groups.iter().take(GROUPS_MAX) {
         describe(&mut text, map, group);
     }
@@ -90,7 +93,7 @@ fn wait(map: &AddressMap, kind: WaitKind) -> String {
             format!("waits at block barrier {number}, {n_here} of {n_expected} threads are there")
         }
         WaitKind::Warp { mask } => format!("waits for the lanes {mask:#010x} of its warp"),
-        WaitKind::Nothing => "polls nothing that the machine knows of".into(),
+        WaitKind::Nothing => "runs and touches no memory that others see".into(),
     }
 }
 

@@ -39,7 +39,10 @@ pub(crate) struct Pick {
 pub(crate) trait Scheduler: Debug + Send {
     /// Chooses the next thread. A waiting thread must get its turn after a bounded number of picks.
     fn pick(&mut self, candidates: Candidates<'_>) -> Pick;
-    /// Chooses which of `n_waiting` (at least 1) blocks of a grid starts next.
+    /// Chooses which of `n_waiting` (at least 1) grids starts a block next.
+    fn pick_grid(&mut self, n_waiting: usize) -> usize;
+    /// Chooses which of `n_waiting` (at least 1) blocks of a grid starts next; the last one has the lowest number unless
+    /// others were chosen before.
     fn pick_block(&mut self, n_waiting: usize) -> usize;
 }
 
@@ -112,7 +115,7 @@ mod tests {
     fn blocks_are_chosen_among_those_that_wait() {
         each(|mut scheduler| {
             for n in 1..50 {
-                assert!(scheduler.pick_block(n) < n);
+                assert!(scheduler.pick_block(n) < n && scheduler.pick_grid(n) < n);
             }
         });
     }

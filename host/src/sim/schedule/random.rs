@@ -48,6 +48,11 @@ impl Scheduler for Random {
         Pick { polling: false, index: below(random, active.len()), burst }
     }
 
+    fn pick_grid(&mut self, n_waiting: usize) -> usize {
+        let random = self.next();
+        below(random, n_waiting)
+    }
+
     fn pick_block(&mut self, n_waiting: usize) -> usize {
         let random = self.next();
         below(random, n_waiting)

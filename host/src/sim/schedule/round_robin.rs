@@ -9,6 +9,7 @@ const BURST: u32 = 64;
 pub(super) struct RoundRobin {
     active: usize,
     polling: usize,
+    grid: usize,
     picks: u64,
 }
 
@@ -24,7 +25,12 @@ impl Scheduler for RoundRobin {
         Pick { polling: false, index: self.active, burst: BURST }
     }
 
-    fn pick_block(&mut self, _n_waiting: usize) -> usize {
-        0
+    fn pick_grid(&mut self, n_waiting: usize) -> usize {
+        self.grid += 1;
+        self.grid % n_waiting
+    }
+
+    fn pick_block(&mut self, n_waiting: usize) -> usize {
+        n_waiting - 1
     }
 }

@@ -180,3 +180,30 @@ fn another_host_thread_may_end_a_stall_by_a_launch_or_a_store() {
         assert_eq!(bed.words(1, out, 1), [9]);
     }
 }
+
+#[test]
+fn a_host_that_only_polls_hears_of_a_deadlock_too() {
+    let config = SimConfig { n_devices: 1, stall_grace_ms: 20, stall_polls: 100, ..SimConfig::default() };
+    let bed = Bed::new(config);
+    let memory = bed.alloc(0, GRAIN);
+    bed.launch(0, "receive", (1, 1), &[memory, memory + 64, memory]);
+    let text = loop {
+        match bed.machine.stream_is_done(bed.streams[0]) {
+            Ok(done) => assert!(!done),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(text.starts_with("deadlock: no thread can go on; 1 thread waits:"), "{text}");
+}
+
+#[test]
+fn a_kernel_without_an_end_is_given_up() {
+    let config = SimConfig { n_devices: 1, instructions_max: 1_000_000, ..SimConfig::default() };
+    let bed = Bed::new(config);
+    let memory = bed.alloc(0, GRAIN);
+    bed.launch(0, "endless", (1, 1), &[]);
+    let text = report(bed.synchronize(0));
+    assert!(text.contains("kernel endless on device 0, block 0, thread 0: runs"), "{text}");
+    bed.launch(0, "iota", (1, 1), &[memory]);
+    bed.synchronize(0).unwrap();
+}

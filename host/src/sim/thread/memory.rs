@@ -2,15 +2,11 @@
 
 use crate::sim::interface::{Fault, Lanes, MemoryAccess};
 use crate::sim::ptx::instruction::{Fill, Slot};
+use crate::sim::ptx::operands::n_words;
 
 /// Bytes of a whole access.
 fn len_bytes(access: MemoryAccess) -> usize {
     usize::from(access.width_bytes) * usize::from(access.lanes)
-}
-
-/// 64-bit words of a whole access, one per register slot.
-pub(super) fn n_words(access: MemoryAccess) -> usize {
-    usize::from(access.lanes) * if access.width_bytes == 16 { 2 } else { 1 }
 }
 
 /// The place of an access in `memory`.

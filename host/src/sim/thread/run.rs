@@ -111,7 +111,9 @@ impl<E: Environment> Frame<'_, E> {
             Instruction::Carry { op, d, flag, a, b } => {
                 let (value, carry) = integer::carry(op, self.get(a), self.get(b), self.get(flag));
                 self.set(d, value);
-                self.set(flag, carry);
+                if op.carry_out {
+                    self.set(flag, carry);
+                }
             }
             Instruction::Float { op, d, a, b, c } => {
                 self.set(d, float::evaluate(op, self.get(a), self.get(b), self.get(c)));

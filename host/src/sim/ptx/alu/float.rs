@@ -6,6 +6,7 @@
 
 use super::exact;
 use super::format::{BF16, F16, F32, F64, Format, Rounding, Value};
+use super::quick::extremum_f32;
 use crate::sim::ptx::instruction::{BinaryFn, TernaryFn, UnaryFn};
 use crate::sim::ptx::types::Type;
 
@@ -248,6 +249,15 @@ pub(crate) enum Fast {
 pub(crate) fn fast(op: FloatOp) -> Option<Fast> {
     if op.rounding != Rounding::Nearest || op.flush || op.clamp != Clamp::None {
         return None;
+    }
+    if op.ty == Type::F32 && !op.xorsign {
+        match (op.operation, op.propagate_nan) {
+            (Operation::Min, false) => return Some(Fast::Binary(extremum_f32::<false, false>)),
+            (Operation::Min, true) => return Some(Fast::Binary(extremum_f32::<false, true>)),
+            (Operation::Max, false) => return Some(Fast::Binary(extremum_f32::<true, false>)),
+            (Operation::Max, true) => return Some(Fast::Binary(extremum_f32::<true, true>)),
+            _ => {}
+        }
     }
     Some(match (op.operation, op.ty) {
         (Operation::Add, Type::F32) => Fast::Binary(add_f32),

@@ -234,12 +234,12 @@ pub(crate) fn sad_of(ty: Type) -> Option<TernaryFn> {
     any_integer!(ty, sad)
 }
 
-/// `add.cc`, `addc`, `sub.cc`, `subc`: the result and the new flag (PTX ISA 9.7.2).
+/// `add.cc`, `addc`, `sub.cc`, `subc`: the result, and the flag for those that write it (PTX ISA 9.7.2).
 pub(crate) fn carry(op: CarryOp, a: u64, b: u64, flag: u64) -> (u64, u64) {
     let bits = if op.is_64 { 64 } else { 32 };
     let flag_in = if op.carry_in { i128::from(flag & 1) } else { 0 };
     let (a, b) = (i128::from(a & width_mask(bits)), i128::from(b & width_mask(bits)));
     let exact = if op.subtract { a - b - flag_in } else { a + b + flag_in };
     let flag_out = u64::from(exact < 0 || exact >> bits != 0);
-    (exact as u64 & width_mask(bits), if op.carry_out { flag_out } else { flag })
+    (exact as u64 & width_mask(bits), flag_out)
 }

@@ -10,6 +10,8 @@ pub(crate) mod exact;
 pub(crate) mod float;
 pub(crate) mod format;
 pub(crate) mod integer;
+pub(crate) mod quick;
+pub(crate) mod sign;
 
 /// Picks the instance of a generic function for a [`crate::sim::ptx::types::Type`].
 macro_rules! by_type {

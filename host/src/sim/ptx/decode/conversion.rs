@@ -3,6 +3,7 @@
 use super::super::alu::convert::Conversion;
 use super::super::alu::float::Clamp;
 use super::super::alu::format::Rounding;
+use super::super::alu::quick;
 use super::super::error::PtxResult;
 use super::super::instruction::{Instruction, Slot};
 use super::super::parse::operand::Operand;
@@ -38,7 +39,11 @@ fn cvt(decoder: &mut Decoder<'_, '_>) -> PtxResult<bool> {
     let (d, register_bits) = destination(decoder, conversion.to)?;
     let a = source(decoder, 1, conversion.from)?;
     let b = if two_sources { decoder.source(2, Type::F32)? } else { a };
-    decoder.push(Instruction::Convert { conversion: Conversion { register_bits, ..conversion }, d, a, b })
+    let conversion = Conversion { register_bits, ..conversion };
+    decoder.push(match quick::conversion(conversion) {
+        Some(f) => Instruction::Unary { f, d, a },
+        None => Instruction::Convert { conversion, d, a, b },
+    })
 }
 
 fn modifiers(decoder: &mut Decoder<'_, '_>) -> PtxResult<Conversion> {

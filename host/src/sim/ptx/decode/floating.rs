@@ -2,10 +2,12 @@
 
 use super::super::alu::float::{Clamp, Fast, FloatOp, Operation, fast};
 use super::super::alu::format::Rounding;
+use super::super::alu::sign;
 use super::super::error::PtxResult;
 use super::super::instruction::Instruction;
 use super::super::types::Type;
 use super::Decoder;
+use super::arithmetic::{binary, unary};
 
 /// The modifiers that name a rounding mode.
 pub(super) const ROUNDINGS: [(&str, Rounding); 4] =
@@ -57,6 +59,11 @@ fn form(opcode: &str) -> Option<Form> {
 
 /// Decodes an instruction of this family; false if it is of another.
 pub(super) fn decode(decoder: &mut Decoder<'_, '_>) -> PtxResult<bool> {
+    match decoder.mnemonic.opcode {
+        "copysign" => return copysign(decoder),
+        "testp" => return test(decoder),
+        _ => {}
+    }
     let Some(form) = form(decoder.mnemonic.opcode) else { return Ok(false) };
     let op = modifiers(decoder, &form)?;
     decoder.expect_operands(form.sources + 1)?;
@@ -121,4 +128,17 @@ fn modifiers(decoder: &mut Decoder<'_, '_>, form: &Form) -> PtxResult<FloatOp> {
 /// `.xorsign.abs`: two modifiers that belong together.
 fn take_xorsign(decoder: &mut Decoder<'_, '_>) -> bool {
     decoder.mnemonic.take("xorsign") && decoder.mnemonic.take("abs")
+}
+
+fn copysign(decoder: &mut Decoder<'_, '_>) -> PtxResult<bool> {
+    let ty = decoder.mnemonic.take_type()?;
+    let f = sign::copysign(ty).ok_or_else(|| decoder.mnemonic.unknown())?;
+    binary(decoder, f, ty, [ty, ty])
+}
+
+fn test(decoder: &mut Decoder<'_, '_>) -> PtxResult<bool> {
+    let class = decoder.mnemonic.take_any(&sign::CLASSES).ok_or_else(|| decoder.mnemonic.unknown())?;
+    let ty = decoder.mnemonic.take_type()?;
+    let f = sign::test(class, ty).ok_or_else(|| decoder.mnemonic.unknown())?;
+    unary(decoder, f, Type::Pred, ty)
 }

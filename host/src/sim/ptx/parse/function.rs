@@ -5,6 +5,7 @@ use super::super::error::{PtxError, PtxResult};
 use super::super::instruction::Instruction;
 use super::super::mnemonic::Mnemonic;
 use super::super::module::Kernel;
+use super::super::registers::assign;
 use super::super::token::TokenKind;
 use super::super::types::Type;
 use super::names::{Names, Symbol};
@@ -58,7 +59,8 @@ impl<'a> Body<'_, 'a> {
         self.emitter.start(line, None);
         self.emitter.push(Instruction::Exit);
         self.emitter.resolve(&self.names)?;
-        let (n_registers, constants) = self.names.finish(self.shared_bytes);
+        let (n_slots, mut constants) = self.names.finish(self.shared_bytes);
+        let n_registers = assign(&mut self.emitter.code, &self.emitter.tables, &mut constants, n_slots);
         Ok(Kernel {
             name,
             param_bytes: self.param_bytes,

@@ -88,6 +88,39 @@ fn minimum_and_maximum() {
 }
 
 #[test]
+fn signs_and_classes() {
+    check(&[
+        ("copysign.f32 %r0, %r1, %r2", &[f(-1.0), f(3.0)], f(-3.0)),
+        ("copysign.f32 %r0, %r1, %r2", &[f(1.0), 0xffc0_0001], 0x7fc0_0001),
+        ("copysign.f64 %d0, %d1, %d2", &[d(1.0), d(-3.0)], d(3.0)),
+    ]);
+    // Each value with the classes that it is in.
+    let values: [(u64, f64, &[&str]); 6] = [
+        (f(-0.0), -0.0, &["finite", "number"]),
+        (f(1.5), 1.5, &["finite", "number", "normal"]),
+        (MIN_NORMAL, f64::MIN_POSITIVE, &["finite", "number", "normal"]),
+        (MIN_NORMAL - 1, 5e-324, &["finite", "number", "subnormal"]),
+        (INFINITY | SIGN, f64::NEG_INFINITY, &["infinite", "number"]),
+        (0x7f80_0001, f64::NAN, &["notanumber"]),
+    ];
+    for class in ["finite", "infinite", "number", "notanumber", "normal", "subnormal"] {
+        for (single, double, classes) in values {
+            let expected = u64::from(classes.contains(&class));
+            assert_eq!(
+                Snippet::new(&format!("testp.{class}.f32 %p0, %r1")).run(&[single]),
+                expected,
+                "{class}"
+            );
+            assert_eq!(
+                Snippet::new(&format!("testp.{class}.f64 %p0, %d1")).run(&[d(double)]),
+                expected,
+                "{class}"
+            );
+        }
+    }
+}
+
+#[test]
 fn flushing_and_saturation() {
     check(&[
         ("add.ftz.f32 %r0, %r1, %r2", &[5, SIGN | 5], 0),

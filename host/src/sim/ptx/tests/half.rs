@@ -3,9 +3,10 @@
 //! f32 holds sums and products of two halves well enough that rounding twice equals rounding once (24 ≥ 2·11 + 2 bits).
 
 use super::snippet::{Snippet, check};
-use crate::sim::ptx::alu::convert::{Conversion, convert};
+use crate::sim::ptx::alu::convert::{self, Conversion};
 use crate::sim::ptx::alu::float::{Clamp, FloatOp, Operation, evaluate};
 use crate::sim::ptx::alu::format::Rounding;
+use crate::sim::ptx::alu::quick;
 use crate::sim::ptx::types::Type;
 use half::{bf16, f16};
 
@@ -34,6 +35,15 @@ fn cvt(to: Type, from: Type) -> Conversion {
         finite: false,
         register_bits: to.bits() as u8,
     }
+}
+
+/// The result of a conversion, by its short form too if it has one.
+fn convert(conversion: Conversion, a: u64) -> u64 {
+    let result = convert::convert(conversion, a, a);
+    if let Some(short) = quick::conversion(conversion) {
+        assert_eq!(short(a), result, "{conversion:?} of {a:#x}");
+    }
+    result
 }
 
 /// A half-precision type of the reference.
@@ -139,12 +149,12 @@ fn fused_multiply_add() {
 fn widen<T: Reference>() {
     for bits in 0..=u16::MAX {
         let value = T::of(bits).single();
-        let found = convert(cvt(Type::F32, T::TYPE), bits.into(), 0);
+        let found = convert(cvt(Type::F32, T::TYPE), bits.into());
         let expected = if value.is_nan() { 0x7fff_ffff } else { value.to_bits() };
         assert_eq!(found, u64::from(expected), "{bits:#x}");
-        let double = convert(cvt(Type::F64, T::TYPE), bits.into(), 0);
+        let double = convert(cvt(Type::F64, T::TYPE), bits.into());
         assert!(value.is_nan() || f64::from_bits(double) == f64::from(value), "{bits:#x}");
-        let back = convert(cvt(T::TYPE, Type::F32), found, 0);
+        let back = convert(cvt(T::TYPE, Type::F32), found);
         assert_eq!(back, if value.is_nan() { NAN } else { bits.into() }, "{bits:#x}");
     }
 }
@@ -155,10 +165,10 @@ fn narrow<T: Reference>() {
         let next = T::of(bits.wrapping_add(1)).single();
         let middle = T::of(bits).single() / 2.0 + if next.is_finite() { next / 2.0 } else { 0.0 };
         for value in [middle.next_down(), middle, middle.next_up()] {
-            let found = convert(cvt(T::TYPE, Type::F32), value.to_bits().into(), 0);
+            let found = convert(cvt(T::TYPE, Type::F32), value.to_bits().into());
             assert_eq!(found, u64::from(T::round(value)), "{value:e} beside {bits:#x}");
             let double = f64::from(value).next_up();
-            let found = convert(cvt(T::TYPE, Type::F64), double.to_bits(), 0);
+            let found = convert(cvt(T::TYPE, Type::F64), double.to_bits());
             assert_eq!(found, u64::from(T::round(round_to_odd(double))), "{double:e} beside {bits:#x}");
         }
     }

@@ -7,5 +7,7 @@ mod convert;
 mod float;
 mod half;
 mod integer;
+mod quick;
 mod refuse;
+mod registers;
 pub(crate) mod snippet;

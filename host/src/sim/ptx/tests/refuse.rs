@@ -110,7 +110,7 @@ fn bad_modules_say_what_is_wrong() {
         ("// only a comment /* ", 1, "no .version"),
         ("/* no end", 1, "comment without end"),
         (".file 1 \"no end\n", 1, "string without end"),
-        (&format!("{head}.func f() {{ ret;"), 4, "the end of the text"),
+        (&format!("{head}.func f() {{ ret;"), 4, "the text ends here"),
         (&format!("{head}.extern .func f;"), 4, "`.shared`"),
         (&format!("{head}.visible .entry k() {{ ret;"), 4, "the end of the text"),
         (&format!("{head}.visible .entry k(.param .u64 a"), 4, "the end of the text"),

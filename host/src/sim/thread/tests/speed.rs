@@ -1,7 +1,7 @@
 //! How fast the loop is. Run by hand, optimised:
 //! `cargo test --release -p symmem --lib -- --ignored --nocapture instructions_per_second`.
 
-use super::machine::GLOBAL;
+use super::machine::{GLOBAL, module_text};
 use crate::sim::interface::{AtomicOp, Environment, Fault, Fence, Lanes, MemoryAccess, Special, Stop};
 use crate::sim::ptx::parse;
 use crate::sim::thread::{ThreadState, run};
@@ -77,6 +77,12 @@ fn measure(name: &str, text: &str, arguments: &[u64], budget: u32) {
     println!("{name}, budget {budget}: {rate:.0} million instructions a second");
 }
 
+/// Halves widened, added and narrowed again: conversions go through the exact path.
+const HALVES: &str = ".reg .pred %p<2>; .reg .b16 %h<9>; .reg .b32 %r<9>;\n\
+    mov.b16 %h1, 0x3c01; mov.b32 %r1, 0; mov.b32 %r4, 0f3A83126F;\n\
+    again: cvt.f32.f16 %r2, %h1; add.rn.f32 %r3, %r2, %r4; cvt.rn.f16.f32 %h1, %r3;\n\
+    add.s32 %r1, %r1, 1; setp.ne.s32 %p1, %r1, 1000000; @%p1 bra again; ret;";
+
 #[test]
 #[ignore = "a measurement, not a check"]
 fn instructions_per_second() {
@@ -84,4 +90,5 @@ fn instructions_per_second() {
     for budget in [u32::MAX, 64] {
         measure("accumulate", accumulate, &[GLOBAL, GLOBAL + 2048, 0, 1 << 52, GLOBAL + 1024], budget);
     }
+    measure("halves", &module_text(HALVES), &[0; 8], 64);
 }

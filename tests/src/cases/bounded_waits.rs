@@ -1,0 +1,178 @@
+//! A rank that does not come: the others end by themselves, say whom they waited for, and stay unusable.
+
+use crate::expect::{error_of, expect};
+use crate::harness::{Case, Context, RunsOn};
+use crate::kind;
+use crate::rig::Rig;
+use anyhow::{Result, bail, ensure};
+use std::time::{Duration, Instant};
+use symmem::sim::OnStall;
+use symmem::{Algorithm, CommConfig, ErrorKind, Op};
+
+const COUNT: usize = 200;
+/// Bound of every wait on the device.
+const TIMEOUT_MS: u64 = 200;
+/// What a rank that waits takes at most to say so, in bounds; a graph of 20 that waited for each would take 20.
+const PATIENCE: u32 = 10;
+const ALGORITHMS: [(Algorithm, &str); 2] =
+    [(Algorithm::Ll, "receiving LL packets"), (Algorithm::TwoShotLdSt, "entry barrier")];
+
+pub(super) fn cases() -> Vec<Case> {
+    let for_each = |what: &str, run: fn(&Context, Algorithm, &str) -> Result<()>| {
+        let case = |(algorithm, step): (Algorithm, &'static str)| {
+            let name = format!("bounded_waits::{what}_{algorithm}");
+            Case::new(name, 2, move |context: &Context| run(context, algorithm, step))
+        };
+        ALGORITHMS.map(case)
+    };
+    let mut cases: Vec<Case> = [
+        for_each("absent_rank_is_named", absent_rank_is_named),
+        for_each("peers_of_three", peers_of_three),
+        for_each("graph_of_20_waits_once", graph_of_20_waits_once),
+        for_each("abort_ends_waits", abort_ends_waits),
+        for_each("dropped_while_waiting", dropped_while_waiting),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let deadlocks = for_each("deadlock_is_reported", deadlock_is_reported);
+    cases.extend(deadlocks.map(|case| case.runs_on(RunsOn::Sim)));
+    cases
+}
+
+fn rig_for(context: &Context, n_ranks: u32, algorithm: Algorithm, timeout_ms: u64) -> Result<Rig> {
+    let machine = context.machine_with(|sim| {
+        sim.on_stall = OnStall::AdvanceClock;
+        sim.stall_grace_ms = 20;
+    })?;
+    let n_ranks = n_ranks.min(machine.backend().device_count());
+    Rig::with(&machine, n_ranks, &CommConfig { algorithm: Some(algorithm), timeout_ms, ..CommConfig::default() })
+}
+
+/// Whether an error says that `rank` waited for `peer` in the first operation.
+fn is_timeout(kind: &ErrorKind, rank: u32, peer: u32, step: &str) -> bool {
+    matches!(kind, ErrorKind::Timeout { rank: r, peer: p, step: s, epoch_expected: 1, epoch_seen: 0, .. }
+        if (*r, *p, *s) == (rank, peer, step))
+}
+
+fn absent_rank_is_named(context: &Context, algorithm: Algorithm, step: &str) -> Result<()> {
+    let mut rig = rig_for(context, 2, algorithm, TIMEOUT_MS)?;
+    let mut data = rig.alloc::<f32>(COUNT)?;
+    let streams = rig.streams.clone();
+    let [first, second] = &mut rig.comms[..] else { bail!("two ranks were made") };
+    first.all_reduce_in_place(&mut data[0], Op::Sum, &streams[0])?;
+    let error = error_of("rank 0 waits alone", first.synchronize(&streams[0]))?;
+    ensure!(is_timeout(error.kind(), 0, 1, step), "{error}");
+    expect("its message", Err::<(), _>(error.clone()), kind!(Timeout), &["rank 0", "rank 1", step, "epoch 1"])?;
+    // Nothing is launched from now on: the same error at once.
+    for again in [
+        first.check(),
+        first.all_reduce_in_place(&mut data[0], Op::Sum, &streams[0]),
+        first.synchronize(&streams[0]),
+    ] {
+        let again = error_of("a later call", again)?;
+        ensure!(again.kind() == error.kind(), "{again} instead of {error}");
+    }
+    // The other rank's kernel sees the poison and ends; it is told who gave up.
+    second.all_reduce_in_place(&mut data[1], Op::Sum, &streams[1])?;
+    for _ in 0..2 {
+        let error = error_of("the late rank", second.synchronize(&streams[1]))?;
+        ensure!(*error.kind() == ErrorKind::Poisoned { rank: 1, by: 0 }, "{error}");
+    }
+    let refused = second.all_reduce_in_place(&mut data[1], Op::Sum, &streams[1]);
+    expect("its later call", refused, kind!(Poisoned), &["rank 1", "rank 0"])
+}
+
+/// Two wait for the third: each names it, or the other that gave up first.
+fn peers_of_three(context: &Context, algorithm: Algorithm, step: &str) -> Result<()> {
+    let mut rig = rig_for(context, 3, algorithm, TIMEOUT_MS)?;
+    let (n_ranks, streams) = (rig.n_ranks(), rig.streams.clone());
+    let absent = n_ranks - 1;
+    let mut data = rig.alloc::<f32>(COUNT)?;
+    let waiting = 0..absent as usize;
+    for rank in waiting.clone() {
+        rig.comms[rank].all_reduce_in_place(&mut data[rank], Op::Sum, &streams[rank])?;
+    }
+    let mut n_timeouts = 0;
+    for rank in waiting {
+        let error = error_of("a rank waits", rig.comms[rank].synchronize(&streams[rank]))?;
+        if is_timeout(error.kind(), rank as u32, absent, step) {
+            n_timeouts += 1;
+        } else {
+            let by_a_waiter = |kind: &ErrorKind| matches!(kind, ErrorKind::Poisoned { by, .. } if *by < absent);
+            ensure!(by_a_waiter(error.kind()), "rank {rank}: {error}");
+        }
+    }
+    ensure!(n_timeouts >= 1, "nobody named the absent rank");
+    Ok(())
+}
+
+/// The kernels behind the one that gave up see the poison on entry.
+fn graph_of_20_waits_once(context: &Context, algorithm: Algorithm, step: &str) -> Result<()> {
+    let mut instructions = Vec::new();
+    for n_operations in [1, 20] {
+        let mut rig = rig_for(context, 2, algorithm, TIMEOUT_MS)?;
+        let mut data = rig.alloc::<f32>(COUNT)?;
+        let stream = rig.streams[0].clone();
+        let comm = &mut rig.comms[0];
+        let graph = stream.capture(|| {
+            (0..n_operations).try_for_each(|_| comm.all_reduce_in_place(&mut data[0], Op::Sum, &stream))
+        })?;
+        let graph = graph.instantiate()?;
+        let start = Instant::now();
+        graph.launch(&stream)?;
+        let error = error_of("rank 0 waits alone", comm.synchronize(&stream))?;
+        ensure!(is_timeout(error.kind(), 0, 1, step), "{error}");
+        let bound = Duration::from_millis(TIMEOUT_MS) * PATIENCE;
+        ensure!(context.is_sim() || start.elapsed() < bound, "{n_operations} took {:?}", start.elapsed());
+        let counters = comm.device().machine().backend().counters();
+        instructions.extend(counters.map(|counters| counters.instructions));
+    }
+    let waited_again = instructions.len() == 2 && instructions[1] > 3 * instructions[0];
+    ensure!(!waited_again, "1 and 20 operations took {instructions:?} instructions");
+    Ok(())
+}
+
+fn abort_ends_waits(context: &Context, algorithm: Algorithm, _: &str) -> Result<()> {
+    // So long a bound that only the abort can end the wait.
+    let mut rig = rig_for(context, 2, algorithm, 3_600_000)?;
+    let mut data = rig.alloc::<f32>(COUNT)?;
+    let streams = rig.streams.clone();
+    let [first, second] = &mut rig.comms[..] else { bail!("two ranks were made") };
+    first.all_reduce_in_place(&mut data[0], Op::Sum, &streams[0])?;
+    first.abort();
+    let error = error_of("an aborted rank", first.synchronize(&streams[0]))?;
+    ensure!(*error.kind() == ErrorKind::Aborted { rank: 0 }, "{error}");
+    let later = first.all_reduce_in_place(&mut data[0], Op::Sum, &streams[0]);
+    expect("its later call", later, kind!(Aborted), &["rank 0"])?;
+    second.all_reduce_in_place(&mut data[1], Op::Sum, &streams[1])?;
+    let error = error_of("its peer", second.synchronize(&streams[1]))?;
+    ensure!(*error.kind() == ErrorKind::Poisoned { rank: 1, by: 0 }, "{error}");
+    Ok(())
+}
+
+/// Dropping a communicator whose kernel waits ends the wait first, so that nothing is unmapped under it.
+fn dropped_while_waiting(context: &Context, algorithm: Algorithm, _: &str) -> Result<()> {
+    let mut rig = rig_for(context, 2, algorithm, 3_600_000)?;
+    let mut data = rig.alloc::<f32>(COUNT)?;
+    let machine = rig.comms[0].device().machine().clone();
+    rig.comms[0].all_reduce_in_place(&mut data[0], Op::Sum, &rig.streams[0])?;
+    drop(data);
+    drop(rig);
+    expect("what the destructor met", machine.take_deferred(), kind!(Deadline), &["destructor", "rank 0"])
+}
+
+/// Where nobody moves the clock, the simulated machine says which kernel waits for what.
+fn deadlock_is_reported(context: &Context, algorithm: Algorithm, _: &str) -> Result<()> {
+    let machine = context.machine_with(|sim| sim.stall_grace_ms = 20)?;
+    let config = CommConfig { algorithm: Some(algorithm), ..CommConfig::default() };
+    let mut rig = Rig::with(&machine, 2, &config)?;
+    let mut data = rig.alloc::<f32>(COUNT)?;
+    let stream = rig.streams[0].clone();
+    let comm = &mut rig.comms[0];
+    comm.all_reduce_in_place(&mut data[0], Op::Sum, &stream)?;
+    let kernel = format!("symmem_all_reduce_{algorithm}_f32_sum");
+    let waited = comm.synchronize(&stream);
+    expect("rank 0 waits alone", waited, kind!(Deadlock), &[&kernel, "device 0", "polls", "sees 0x0"])?;
+    expect("its later call", comm.check(), kind!(Deadlock), &[&kernel])
+}

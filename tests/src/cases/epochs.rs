@@ -1,0 +1,88 @@
+//! Epochs near their end: the protocols' words are set forward, then a few operations cross the wrap.
+
+use crate::field::{Field, GUARD_BYTES, Operation, Place};
+use crate::harness::{Case, Context};
+use crate::random::{Random, Values};
+use crate::rig::Rig;
+use anyhow::{Context as _, Result};
+use symmem::symmetric::FlatOffset;
+use symmem::{Algorithm, Collective, CommConfig, Dtype, Op};
+use symmem_device::abi::{BARRIER_BLOCKS_MAX, DevBaseLayout, LL_BLOCKS_MAX};
+
+/// Where the epochs are set before the crossing.
+const NEAR_THE_END: u32 = u32::MAX - 3;
+
+pub(super) fn cases() -> Vec<Case> {
+    let kinds = [
+        (Collective::AllReduce, Algorithm::Ll, Some(1), 40),
+        (Collective::AllReduce, Algorithm::Ll, Some(1), 3000),
+        (Collective::AllReduce, Algorithm::Ll, None, 3000),
+        (Collective::AllGather, Algorithm::Ll, Some(2), 1300),
+        (Collective::AllReduce, Algorithm::TwoShotLdSt, None, 3000),
+        (Collective::AllGather, Algorithm::St, None, 3000),
+    ];
+    let case = |(collective, algorithm, ctas, count): (Collective, Algorithm, Option<u32>, u64)| {
+        let blocks = ctas.map_or("auto".into(), |ctas| ctas.to_string());
+        let name = format!("epochs::{collective}_{algorithm}_wraps_blocks_{blocks}_count_{count}");
+        Case::new(name, 2, move |context| crosses_the_wrap(context, collective, algorithm, ctas, count))
+    };
+    kinds.map(case).into()
+}
+
+fn crosses_the_wrap(
+    context: &Context,
+    collective: Collective,
+    algorithm: Algorithm,
+    ctas: Option<u32>,
+    count: u64,
+) -> Result<()> {
+    let machine = context.machine()?;
+    let n_ranks = machine.backend().device_count().min(3);
+    let config = CommConfig { algorithm: Some(algorithm), ctas, ..CommConfig::default() };
+    let mut rig = Rig::with(&machine, n_ranks, &config)?;
+    let mut field = Field::new(&rig, 64 << 10, 12)?;
+    let mut random = Random::new(13);
+    // Slots and inboxes hold what small epochs left: after the wrap the same numbers come again.
+    for _ in 0..6 {
+        field.run(&mut rig, &message(collective, count, &mut random), &mut random)?;
+    }
+    set_epochs(&rig, NEAR_THE_END)?;
+    for round in 0..10 {
+        let operation = message(collective, count - round % 3, &mut random);
+        field.run(&mut rig, &operation, &mut random).with_context(|| format!("operation {round}"))?;
+    }
+    Ok(())
+}
+
+fn message(collective: Collective, count: u64, random: &mut Random) -> Operation {
+    Operation {
+        collective,
+        dtype: Dtype::F32,
+        op: *random.choose(Op::ALL),
+        count,
+        input: Place { window: 0, offset: GUARD_BYTES },
+        output: Place { window: 1, offset: GUARD_BYTES },
+        in_place: random.below(2) == 0,
+        values: Values::Plain,
+    }
+}
+
+/// Sets every epoch of every rank, and the barrier's inboxes, which hold the epochs of the peers. Nothing is in flight.
+fn set_epochs(rig: &Rig, epoch: u32) -> Result<()> {
+    let layout = DevBaseLayout::new(rig.n_ranks());
+    let n_inboxes = BARRIER_BLOCKS_MAX * rig.n_ranks();
+    let parts = [
+        (layout.ll_epoch_offset(0), LL_BLOCKS_MAX),
+        (layout.barrier_epoch_offset(0), BARRIER_BLOCKS_MAX),
+        (layout.barrier_inbox_offset(0, 0), n_inboxes),
+    ];
+    for comm in &rig.comms {
+        let device = comm.device();
+        for (offset, n_words) in parts {
+            let address = comm.space().address(comm.rank(), FlatOffset::new(offset));
+            let words = vec![epoch; n_words as usize];
+            device.machine().backend().write(device.index(), address, bytemuck::cast_slice(&words))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! The cases, a file a topic.
+
+mod bad_input;
+mod bounded_waits;
+mod capture_rules;
+mod determinism;
+mod epochs;
+mod graphs;
+mod lifetimes;
+mod matrix;
+mod registration;
+mod registration_errors;
+mod sequences;
+mod streams;
+
+use crate::harness::Case;
+
+/// All cases. `full` makes the matrix larger; on GPUs it has ranks for `gpus` of them.
+pub fn all(full: bool, gpus: u32) -> Vec<Case> {
+    let topics = [
+        matrix::cases(full, gpus),
+        sequences::cases(),
+        epochs::cases(),
+        graphs::cases(),
+        capture_rules::cases(),
+        streams::cases(),
+        bounded_waits::cases(),
+        registration::cases(),
+        registration_errors::cases(),
+        lifetimes::cases(),
+        bad_input::cases(),
+        determinism::cases(),
+    ];
+    topics.into_iter().flatten().collect()
+}

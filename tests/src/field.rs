@@ -1,0 +1,181 @@
+//! Windows whose every byte is accounted for.
+//!
+//! The host keeps an image of what each rank's two windows should hold: inputs unchanged, outputs as the reference says,
+//! and a pattern everywhere else, so that one comparison finds a wrong result, a store outside the output and a changed
+//! input alike.
+
+use crate::random::{Random, Values};
+use crate::reference;
+use crate::rig::Rig;
+use anyhow::{Result, bail};
+use symmem::{Collective, Comm, Dtype, Op, Stream, Window};
+
+/// Bytes in front of the first range of a window that no operation touches.
+pub const GUARD_BYTES: u64 = 512;
+/// What outputs hold before.
+const POISON: u8 = 0xdb;
+
+/// A collective on the windows of a [`Field`].
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// What is done.
+    pub collective: Collective,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Reduction; all-gathers ignore it.
+    pub op: Op,
+    /// Elements of the message, or of one rank's share.
+    pub count: u64,
+    /// Where input and output start.
+    pub input: Place,
+    /// Ignored in place.
+    pub output: Place,
+    /// All-reduce: the output is the input. All-gather: the input is the rank's part of the output, which starts at
+    /// `input`.
+    pub in_place: bool,
+    /// What values the inputs have.
+    pub values: Values,
+}
+
+/// A byte of one of the two windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// 0 or 1.
+    pub window: usize,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+/// Two windows on each rank and what they should hold.
+#[derive(Debug)]
+pub struct Field {
+    windows: Vec<[Window<u8>; 2]>,
+    images: Vec<[Vec<u8>; 2]>,
+}
+
+impl Operation {
+    /// Bytes of one rank's input.
+    pub fn input_bytes(&self) -> u64 {
+        self.count * self.dtype.bytes()
+    }
+
+    /// Bytes of one rank's output.
+    pub fn output_bytes(&self, n_ranks: u32) -> u64 {
+        match self.collective {
+            Collective::AllReduce => self.input_bytes(),
+            Collective::AllGather => self.input_bytes() * u64::from(n_ranks),
+        }
+    }
+
+    fn input_of(&self, rank: u32) -> Place {
+        let is_part = self.in_place && self.collective == Collective::AllGather;
+        let skip = if is_part { u64::from(rank) * self.input_bytes() } else { 0 };
+        Place { offset: self.input.offset + skip, ..self.input }
+    }
+
+    fn output(&self) -> Place {
+        if self.in_place { self.input } else { self.output }
+    }
+
+    fn expected(&self, inputs: &[Vec<u8>]) -> Vec<u8> {
+        match self.collective {
+            Collective::AllReduce => reference::all_reduce(self.dtype, self.op, inputs),
+            Collective::AllGather => reference::all_gather(inputs),
+        }
+    }
+}
+
+impl Field {
+    /// Two windows of `len_bytes` each on every rank, filled with a pattern.
+    pub fn new(rig: &Rig, len_bytes: usize, seed: u64) -> Result<Self> {
+        let (first, second) = (rig.alloc(len_bytes)?, rig.alloc(len_bytes)?);
+        let windows: Vec<_> = first.into_iter().zip(second).map(|(a, b)| [a, b]).collect();
+        let mut random = Random::new(seed);
+        let images = windows.iter().map(|_| [random.bytes(len_bytes), random.bytes(len_bytes)]).collect();
+        let mut field = Self { windows, images };
+        for (windows, images) in field.windows.iter_mut().zip(&field.images) {
+            windows.iter_mut().zip(images).try_for_each(|(window, image)| window.write(0, image))?;
+        }
+        Ok(field)
+    }
+
+    /// Writes fresh inputs, poisons the outputs, and notes what the windows hold once the operation is done.
+    pub fn stage(&mut self, operation: &Operation, random: &mut Random) -> Result<()> {
+        let n_ranks = self.windows.len() as u32;
+        let (count, output) = (operation.count as usize, operation.output());
+        let inputs: Vec<Vec<u8>> =
+            (0..n_ranks).map(|_| random.elements(operation.dtype, operation.values, count)).collect();
+        let expected = operation.expected(&inputs);
+        for (rank, input) in inputs.iter().enumerate() {
+            self.write(rank, output, &vec![POISON; expected.len()])?;
+            self.write(rank, operation.input_of(rank as u32), input)?;
+            let at = output.offset as usize;
+            self.images[rank][output.window][at..at + expected.len()].copy_from_slice(&expected);
+        }
+        Ok(())
+    }
+
+    /// Puts the operation into the streams of all ranks.
+    pub fn launch(&self, rig: &mut Rig, operation: &Operation) -> Result<()> {
+        rig.each(|comm, stream| self.launch_on(comm, stream, operation))
+    }
+
+    /// Puts one rank's part of the operation into a stream.
+    pub fn launch_on(&self, comm: &mut Comm, stream: &Stream, operation: &Operation) -> symmem::Result<()> {
+        let windows = &self.windows[comm.rank() as usize];
+        let address = |place: Place| windows[place.window].address() + place.offset;
+        let (input, output) = (address(operation.input_of(comm.rank())), address(operation.output()));
+        let Operation { dtype, op, count, .. } = *operation;
+        match operation.collective {
+            Collective::AllReduce => comm.all_reduce_at(input, output, count, dtype, op, stream),
+            Collective::AllGather => comm.all_gather_at(input, output, count, dtype, stream),
+        }
+    }
+
+    /// Compares all windows of all ranks with their images.
+    pub fn verify(&self) -> Result<()> {
+        for (rank, (windows, images)) in self.windows.iter().zip(&self.images).enumerate() {
+            for (number, (window, image)) in windows.iter().zip(images).enumerate() {
+                let found = window.to_bytes()?;
+                if let Some(at) = (0..image.len()).find(|&at| image[at] != found[at]) {
+                    let wrong = (at..image.len()).filter(|&at| image[at] != found[at]).count();
+                    let end = (at + 16).min(image.len());
+                    bail!(
+                        "rank {rank}, window {number}: {wrong} wrong bytes; from byte {at:#x} on {:02x?} were expected, \
+                         {:02x?} found",
+                        &image[at..end],
+                        &found[at..end]
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stages, launches, waits and verifies.
+    pub fn run(&mut self, rig: &mut Rig, operation: &Operation, random: &mut Random) -> Result<()> {
+        self.stage(operation, random)?;
+        self.launch(rig, operation)?;
+        rig.synchronize()?;
+        self.verify()
+    }
+
+    fn write(&mut self, rank: usize, place: Place, source: &[u8]) -> Result<()> {
+        let at = place.offset as usize;
+        self.images[rank][place.window][at..at + source.len()].copy_from_slice(source);
+        Ok(self.windows[rank][place.window].write(at, source)?)
+    }
+}
+
+/// Reads a window of bytes.
+trait ToBytes {
+    fn to_bytes(&self) -> symmem::Result<Vec<u8>>;
+}
+
+impl ToBytes for Window<u8> {
+    fn to_bytes(&self) -> symmem::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.len()];
+        self.read(0, &mut bytes)?;
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,53 @@
+//! One case.
+
+use super::Context;
+use anyhow::Result;
+use std::fmt;
+use std::sync::Arc;
+
+/// Which machines a case is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunsOn {
+    /// GPUs and the simulated machine.
+    Both,
+    /// The simulated machine: the case shapes the machine itself.
+    Sim,
+    /// A host without GPUs, whatever the device asked for.
+    HostWithoutGpu,
+}
+
+/// A case: a name and what it does.
+#[derive(Clone)]
+pub struct Case {
+    /// `topic::what`.
+    pub name: String,
+    /// Which machines it is for.
+    pub runs_on: RunsOn,
+    /// Devices without which it means nothing.
+    pub devices_needed: u32,
+    /// What it does; an error is a failure.
+    pub run: Arc<dyn Fn(&Context) -> Result<()> + Send + Sync>,
+}
+
+impl Case {
+    /// A case for GPUs and the simulated machine.
+    pub fn new(
+        name: impl Into<String>,
+        devices_needed: u32,
+        run: impl Fn(&Context) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name: name.into(), runs_on: RunsOn::Both, devices_needed, run: Arc::new(run) }
+    }
+
+    /// The same, for other machines.
+    #[must_use]
+    pub fn runs_on(self, runs_on: RunsOn) -> Self {
+        Self { runs_on, ..self }
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Case({}, {:?}, {} devices)", self.name, self.runs_on, self.devices_needed)
+    }
+}

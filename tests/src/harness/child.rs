@@ -1,0 +1,78 @@
+//! A case in a process of its own, so that a hang or a broken context ends with it.
+
+use super::{Case, Context};
+use anyhow::{Context as _, Result, bail};
+use std::io::Read;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+use symmem::backend::MachineKind;
+
+/// Between two looks whether the child has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Runs a case on GPUs in a child process; kills it after `timeout`.
+pub(super) fn run_in_child(name: &str, full: bool, timeout: Duration) -> Result<()> {
+    let program = std::env::current_exe().context("finding this program")?;
+    let mut command = Command::new(program);
+    command.args(["--child", name]).args(full.then_some("--full"));
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = spawned.context("starting a child process")?;
+    let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
+    let status = wait(&mut child, timeout)?;
+    let said = [out, err].map(|thread| thread.join().unwrap_or_default()).concat();
+    match status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => bail!("{status}\n{}", said.trim()),
+        None => bail!("killed after {} s\n{}", timeout.as_secs(), said.trim()),
+    }
+}
+
+/// What `--child` does.
+pub(super) fn run_here(name: &str, full: bool) -> ExitCode {
+    match find(name, full).and_then(|case| run(&case, MachineKind::Cuda, full)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a case in this process and looks at what it left.
+pub(super) fn run(case: &Case, kind: MachineKind, full: bool) -> Result<()> {
+    let context = Context::new(kind, full, case.devices_needed);
+    (case.run)(&context)?;
+    context.finish()
+}
+
+fn find(name: &str, full: bool) -> Result<Case> {
+    let gpus = symmem::Machine::cuda()?.backend().device_count();
+    let cases = crate::cases::all(full, gpus);
+    cases.into_iter().find(|case| case.name == name).with_context(|| format!("no case is named {name}"))
+}
+
+/// The exit status, or `None` if the child had to be killed.
+fn wait(child: &mut Child, timeout: Duration) -> Result<Option<std::process::ExitStatus>> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if start.elapsed() > timeout {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Reads a pipe to its end, so that the child never waits for room in it.
+fn reader(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What a killed child leaves in the pipe is still worth reading.
+        drop(pipe.map(|mut pipe| pipe.read_to_end(&mut bytes)));
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}

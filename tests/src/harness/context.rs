@@ -1,0 +1,78 @@
+//! What a case is given: machines, and how thorough to be.
+
+use anyhow::{Result, ensure};
+use std::sync::{Arc, Mutex, PoisonError};
+use symmem::Machine;
+use symmem::backend::MachineKind;
+use symmem::sim::{LiveCounts, ProbeKind, SimConfig, SimMachine};
+
+/// Devices of a simulated machine, unless a case needs more.
+const SIM_DEVICES: u32 = 8;
+
+/// Where a case runs.
+#[derive(Debug)]
+pub struct Context {
+    kind: MachineKind,
+    full: bool,
+    sim_devices: u32,
+    opened: Mutex<Vec<(Machine, Option<Arc<SimMachine>>)>>,
+}
+
+impl Context {
+    /// For a case that needs so many devices.
+    pub fn new(kind: MachineKind, full: bool, devices_needed: u32) -> Self {
+        Self { kind, full, sim_devices: devices_needed.max(SIM_DEVICES), opened: Mutex::default() }
+    }
+
+    /// A fresh simulated machine, or the GPUs.
+    pub fn machine(&self) -> Result<Machine> {
+        self.machine_with(|_| ())
+    }
+
+    /// As [`Self::machine`]; `change` shapes the simulated machine.
+    pub fn machine_with(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Machine> {
+        let (machine, sim) = match self.kind {
+            MachineKind::Cuda => (Machine::cuda()?, None),
+            MachineKind::Sim => {
+                let mut config = SimConfig {
+                    n_devices: self.sim_devices,
+                    probe: ProbeKind::None,
+                    stall_grace_ms: 300,
+                    ..SimConfig::default()
+                };
+                change(&mut config);
+                let sim = SimMachine::new(config)?;
+                (Machine::from_backend(sim.clone()), Some(sim))
+            }
+        };
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).push((machine.clone(), sim));
+        Ok(machine)
+    }
+
+    /// Whether it is the simulated machine.
+    pub fn is_sim(&self) -> bool {
+        self.kind == MachineKind::Sim
+    }
+
+    /// `brief`, or `full` where thoroughness was asked for.
+    pub fn rounds(&self, brief: usize, full: usize) -> usize {
+        if self.full { full } else { brief }
+    }
+
+    /// Live objects of the simulated machine opened last.
+    pub fn live(&self) -> Option<LiveCounts> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.last().and_then(|(_, sim)| sim.as_ref()).map(|sim| sim.live())
+    }
+
+    /// Fails if a destructor failed, or if the case left something on a simulated machine.
+    pub fn finish(&self) -> Result<()> {
+        for (machine, sim) in self.opened.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            machine.take_deferred()?;
+            if let Some(live) = sim.as_ref().map(|sim| sim.live()) {
+                ensure!(live == LiveCounts::default(), "the case left something behind: {live:?}");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! Runs the cases: on the simulated machine in this process, on GPUs each in a child process that is killed when it
+//! takes too long.
+
+mod case;
+mod child;
+mod context;
+mod options;
+mod trials;
+
+pub use case::{Case, RunsOn};
+pub use context::Context;
+pub use options::{DeviceChoice, Options};
+
+use std::process::ExitCode;
+
+/// What a program that runs the cases does.
+pub fn main() -> ExitCode {
+    let options = match Options::from_env() {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("{error:#}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Some(name) = &options.child {
+        return child::run_here(name, options.full);
+    }
+    let gpus = trials::Gpus::find(options.device);
+    let cases = crate::cases::all(options.full, gpus.count());
+    let trials = trials::of(cases, &options, &gpus);
+    libtest_mimic::run(&options.arguments, trials).exit_code()
+}

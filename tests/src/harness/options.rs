@@ -1,0 +1,93 @@
+//! Command line and environment.
+
+use anyhow::{Context as _, Result, bail};
+use libtest_mimic::Arguments;
+
+/// Where cases run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// On GPUs; no GPU is a failure.
+    Cuda,
+    /// On the simulated machine.
+    Sim,
+    /// On the simulated machine, and on GPUs where there are any.
+    Auto,
+}
+
+/// What was asked for.
+#[derive(Debug)]
+pub struct Options {
+    /// `--device`, or `SYMMEM_TEST_DEVICE`; default auto.
+    pub device: DeviceChoice,
+    /// `--full`, or `SYMMEM_TEST_FULL=1`: larger matrices, more rounds.
+    pub full: bool,
+    /// `--child NAME`: run this one case on GPUs, in this process.
+    pub child: Option<String>,
+    /// What test programs understand: filters, `--list`, `--test-threads`, ….
+    pub arguments: Arguments,
+}
+
+impl Options {
+    /// Those of this process.
+    ///
+    /// # Errors
+    ///
+    /// Names what cannot be read.
+    pub fn from_env() -> Result<Self> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+        let device = variable("SYMMEM_TEST_DEVICE").unwrap_or_else(|| "auto".into());
+        let full = variable("SYMMEM_TEST_FULL").is_some_and(|text| text != "0");
+        Self::parse(std::env::args().collect(), device, full)
+    }
+
+    fn parse(words: Vec<String>, mut device: String, mut full: bool) -> Result<Self> {
+        let (mut rest, mut child) = (Vec::new(), None);
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().with_context(|| format!("{word} needs a value"));
+            match word.as_str() {
+                "--device" => device = value()?,
+                "--child" => child = Some(value()?),
+                "--full" => full = true,
+                _ => match word.strip_prefix("--device=") {
+                    Some(value) => device = value.into(),
+                    None => rest.push(word),
+                },
+            }
+        }
+        let device = match device.as_str() {
+            "cuda" => DeviceChoice::Cuda,
+            "sim" => DeviceChoice::Sim,
+            "auto" => DeviceChoice::Auto,
+            other => bail!("the device is {other}, allowed: cuda, sim, auto"),
+        };
+        Ok(Self { device, full, child, arguments: Arguments::from_iter(rest) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &str) -> Result<Options> {
+        let words = ["cases"].into_iter().chain(words.split_whitespace()).map(str::to_owned);
+        Options::parse(words.collect(), "auto".into(), false)
+    }
+
+    #[test]
+    fn takes_its_own_options_and_leaves_the_others() {
+        let options = parse("graphs --device cuda --full --exact").expect("valid");
+        assert_eq!((options.device, options.full), (DeviceChoice::Cuda, true));
+        assert_eq!((options.arguments.filter.as_deref(), options.arguments.exact), (Some("graphs"), true));
+        assert_eq!(parse("--device=sim").expect("valid").device, DeviceChoice::Sim);
+        assert_eq!(parse("--child a::b").expect("valid").child.as_deref(), Some("a::b"));
+    }
+
+    #[test]
+    fn names_what_is_wrong() {
+        for (words, named) in [("--device tpu", "tpu"), ("--device", "--device"), ("--child", "--child")] {
+            let text = parse(words).expect_err(words).to_string();
+            assert!(text.contains(named), "{text}");
+        }
+    }
+}

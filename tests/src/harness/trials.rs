@@ -1,0 +1,134 @@
+//! From cases to the trials of a run: where each runs, and which are skipped and why.
+
+use super::{Case, DeviceChoice, Options, RunsOn, child};
+use anyhow::Result;
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use symmem::backend::MachineKind;
+
+/// After this long a case on GPUs is killed.
+const GPU_TIMEOUT: Duration = Duration::from_secs(120);
+/// After this long a case on the simulated machine has failed; its thread is left behind.
+const SIM_TIMEOUT: Duration = Duration::from_secs(300);
+/// A full run may take this many times as long.
+const FULL_FACTOR: u32 = 10;
+
+/// The GPUs of this host.
+pub(super) struct Gpus {
+    found: Result<u32, String>,
+}
+
+impl Gpus {
+    /// Looks for them, unless they are not wanted.
+    pub(super) fn find(choice: DeviceChoice) -> Self {
+        if choice == DeviceChoice::Sim {
+            return Self { found: Err("the simulated machine was asked for".into()) };
+        }
+        let machine = symmem::Machine::cuda();
+        Self { found: machine.map(|machine| machine.backend().device_count()).map_err(|error| error.to_string()) }
+    }
+
+    /// How many there are; 0 if none, or none wanted.
+    pub(super) fn count(&self) -> u32 {
+        self.found.clone().unwrap_or(0)
+    }
+}
+
+/// What becomes of a case on one kind of machine.
+enum Fate {
+    Run,
+    Skip(String),
+    Fail(String),
+}
+
+/// The trials of a run. Those skipped are printed with the reason.
+pub(super) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    let one_at_a_time = Arc::new(Mutex::new(()));
+    for case in cases {
+        if options.device != DeviceChoice::Cuda || case.runs_on == RunsOn::HostWithoutGpu {
+            let fate = if case.runs_on == RunsOn::HostWithoutGpu { without_gpu() } else { Fate::Run };
+            let (its, full) = (case.clone(), options.full);
+            trials.push(trial(format!("sim::{}", case.name), fate, options, move || run_on_sim(its, full)));
+        }
+        if options.device != DeviceChoice::Sim && case.runs_on == RunsOn::Both {
+            let (name, full, lock) = (case.name.clone(), options.full, one_at_a_time.clone());
+            let run = move || {
+                let _alone = lock.lock().unwrap_or_else(PoisonError::into_inner);
+                child::run_in_child(&name, full, patience(GPU_TIMEOUT, full))
+            };
+            trials.push(trial(format!("cuda::{}", case.name), on_gpus(&case, options.device, gpus), options, run));
+        }
+    }
+    trials
+}
+
+fn on_gpus(case: &Case, choice: DeviceChoice, gpus: &Gpus) -> Fate {
+    match &gpus.found {
+        Err(why) if choice == DeviceChoice::Cuda => Fate::Fail(format!("GPUs were asked for: {why}")),
+        Err(why) => Fate::Skip(why.clone()),
+        Ok(found) if *found < case.devices_needed => {
+            Fate::Skip(format!("it needs {} GPUs, {found} found", case.devices_needed))
+        }
+        Ok(_) => Fate::Run,
+    }
+}
+
+fn without_gpu() -> Fate {
+    match symmem::Machine::cuda() {
+        Ok(machine) => Fate::Skip(format!("this host has {} GPUs", machine.backend().device_count())),
+        Err(_) => Fate::Run,
+    }
+}
+
+fn trial(
+    name: String,
+    fate: Fate,
+    options: &Options,
+    run: impl FnOnce() -> Result<()> + Send + 'static,
+) -> Trial {
+    match fate {
+        Fate::Run => Trial::test(name, move || run().map_err(failed)),
+        Fate::Fail(why) => Trial::test(name, move || Err(why.into())),
+        Fate::Skip(why) => {
+            if is_asked_for(&name, &options.arguments) {
+                println!("SKIPPED {name}: {why}");
+            }
+            Trial::test(name, move || Err(why.into())).with_ignored_flag(true)
+        }
+    }
+}
+
+fn is_asked_for(name: &str, arguments: &Arguments) -> bool {
+    let matches = |filter: &String| if arguments.exact { name == filter } else { name.contains(filter.as_str()) };
+    !arguments.list && arguments.filter.iter().all(matches) && !arguments.skip.iter().any(matches)
+}
+
+fn failed(error: anyhow::Error) -> Failed {
+    format!("{error:#}").into()
+}
+
+fn patience(brief: Duration, full: bool) -> Duration {
+    if full { brief * FULL_FACTOR } else { brief }
+}
+
+/// Runs a case on a thread of its own, so that one that hangs is a failure and not a silence.
+fn run_on_sim(case: Case, full: bool) -> Result<()> {
+    let (done, result) = channel();
+    let thread = std::thread::Builder::new().name(case.name.clone()).spawn(move || {
+        let outcome = child::run(&case, MachineKind::Sim, full);
+        // Whoever gave up waiting has dropped the receiver.
+        drop(done.send(outcome));
+    })?;
+    let timeout = patience(SIM_TIMEOUT, full);
+    match result.recv_timeout(timeout) {
+        Ok(outcome) => outcome,
+        Err(RecvTimeoutError::Timeout) => anyhow::bail!("still running after {} s", timeout.as_secs()),
+        Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(()) => anyhow::bail!("the case's thread ended without a result"),
+        },
+    }
+}

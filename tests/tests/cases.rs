@@ -1,0 +1,5 @@
+//! The conformance cases under `cargo test`.
+
+fn main() -> std::process::ExitCode {
+    symmem_tests::harness::main()
+}
