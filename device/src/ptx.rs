@@ -172,17 +172,6 @@ pub fn max_nan_f32(a: f32, b: f32) -> f32 {
     greatest
 }
 
-/// `mul.rn.f32` by 1: the value itself, but the canonical NaN for any NaN.
-#[inline(always)]
-pub fn mul_one_f32(a: f32) -> f32 {
-    let same: f32;
-    unsafe {
-        asm!("mul.rn.f32 {d}, {a}, 0f3F800000;", d = out(reg32) same, a = in(reg32) a,
-            options(nostack, preserves_flags, pure, nomem));
-    }
-    same
-}
-
 /// `cvt.f32.f16`: exact.
 #[inline(always)]
 pub fn cvt_f32_f16(bits: u16) -> f32 {

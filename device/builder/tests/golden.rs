@@ -28,7 +28,6 @@ const PRIMITIVES: &[(&str, &str)] = &[
     ("bar_warp_sync", "bar.warp.sync %r;"),
     ("min_nan_f32", "min.NaN.f32 %r, %r, %r;"),
     ("max_nan_f32", "max.NaN.f32 %r, %r, %r;"),
-    ("mul_one_f32", "mul.rn.f32 %r, %r, 0f3F800000;"),
     ("cvt_f32_f16", "cvt.f32.f16 %r, %rs;"),
     ("cvt_rn_f16_f32", "cvt.rn.f16.f32 %rs, %r;"),
     ("cvt_rn_bf16_f32", "cvt.rn.bf16.f32 %rs, %r;"),

@@ -46,7 +46,6 @@ kernels! {
     bar_warp_sync(mask: u32) { ptx::bar_warp_sync(mask) }
     min_nan_f32(a: f32, b: f32, out: *mut f32) { *out = ptx::min_nan_f32(a, b) }
     max_nan_f32(a: f32, b: f32, out: *mut f32) { *out = ptx::max_nan_f32(a, b) }
-    mul_one_f32(a: f32, out: *mut f32) { *out = ptx::mul_one_f32(a) }
     cvt_f32_f16(a: u16, out: *mut f32) { *out = ptx::cvt_f32_f16(a) }
     cvt_rn_f16_f32(a: f32, out: *mut u16) { *out = ptx::cvt_rn_f16_f32(a) }
     cvt_rn_bf16_f32(a: f32, out: *mut u16) { *out = ptx::cvt_rn_bf16_f32(a) }
