@@ -2,14 +2,14 @@
 //! arithmetic. Prints a table and behind it one JSON line per row.
 
 use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use std::time::{Duration, Instant};
 use symmem::backend::LaunchShape;
 use symmem::sim::{ProbeKind, SimConfig, SimMachine};
 use symmem::{Algorithm, Comm, CommConfig, Dtype, Machine, Op, Stream};
 
-/// Each workload is repeated for this long at least.
-const DURATION_MIN: Duration = Duration::from_secs(1);
+/// Each workload is repeated for so much processor time at least.
+const SECONDS_MIN: f64 = 1.0;
 const RANKS: u32 = 4;
 
 /// Four instructions of integer arithmetic, a comparison and a branch, over and over.
@@ -36,7 +36,7 @@ $loop:
 }
 ";
 
-/// What was interpreted in how long.
+/// What was interpreted in how much processor time.
 struct Rate {
     name: String,
     probe: &'static str,
@@ -117,11 +117,18 @@ fn repeat(
 ) -> Result<Rate> {
     let counted = || machine.backend().counters().map_or(0, |counters| counters.instructions);
     work()?;
-    let (before, start) = (counted(), Instant::now());
-    while start.elapsed() < DURATION_MIN {
+    let (before, start) = (counted(), processor_seconds());
+    while processor_seconds() - start < SECONDS_MIN {
         work()?;
     }
-    Ok(Rate { name, probe, instructions: counted() - before, seconds: start.elapsed().as_secs_f64() })
+    let seconds = processor_seconds() - start;
+    Ok(Rate { name, probe, instructions: counted() - before, seconds })
+}
+
+/// Processor time of all threads of this program, which what else runs on the host does not lengthen.
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn print(rates: &[Rate]) {
