@@ -10,17 +10,17 @@
 //! Ordering: all that crosses the link is LL packets; see [`crate::ll`]. In place, `in` is `out[r]`, which is loaded and
 //! stored by the same thread with the same bytes.
 
-use super::words::{Shape, WORDS_PER_THREAD, Words};
-use crate::abi::CollectiveArgs;
+use super::words::{WORDS_PER_THREAD, Words};
+use crate::abi::{CollectiveArgs, LL_PATH_FULL, LL_PATH_ONE_TILE};
 use crate::ll::LlSession;
 use crate::wait::Watch;
 
 #[inline(always)]
 pub(super) fn all_gather_ll(args: &CollectiveArgs) {
-    match Shape::of(args, args.count) {
-        Shape::OneTile => run::<1, true, true>(args),
-        Shape::Full => run::<WORDS_PER_THREAD, true, false>(args),
-        Shape::Ragged => run::<1, false, false>(args),
+    match args.ll_path {
+        LL_PATH_ONE_TILE => run::<1, true, true>(args),
+        LL_PATH_FULL => run::<WORDS_PER_THREAD, true, false>(args),
+        _ => run::<1, false, false>(args),
     }
 }
 

@@ -11,18 +11,18 @@
 //! Ordering: all that crosses the link is LL packets; see [`crate::ll`]. Each word of the output is stored by the thread
 //! that loaded the same word of the input, so in and out may be the same memory.
 
-use super::words::{Shape, WORDS_PER_THREAD, Words};
-use crate::abi::CollectiveArgs;
+use super::words::{WORDS_PER_THREAD, Words};
+use crate::abi::{CollectiveArgs, LL_PATH_FULL, LL_PATH_ONE_TILE};
 use crate::element::{Element, Reduction, finish_word, fold_word};
 use crate::ll::LlSession;
 use crate::wait::Watch;
 
 #[inline(always)]
 pub(super) fn all_reduce_ll<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    match Shape::of(args, args.count * T::BYTES) {
-        Shape::OneTile => run::<T, O, 1, true, true>(args),
-        Shape::Full => run::<T, O, WORDS_PER_THREAD, true, false>(args),
-        Shape::Ragged => run::<T, O, 1, false, false>(args),
+    match args.ll_path {
+        LL_PATH_ONE_TILE => run::<T, O, 1, true, true>(args),
+        LL_PATH_FULL => run::<T, O, WORDS_PER_THREAD, true, false>(args),
+        _ => run::<T, O, 1, false, false>(args),
     }
 }
 

@@ -25,42 +25,19 @@ pub(super) struct Words<const N: usize, const FULL: bool, const ONE_TILE: bool> 
 /// Words that one thread has in flight where a block's share is larger than the block.
 pub(super) const WORDS_PER_THREAD: usize = 4;
 
-/// Which code a message takes: the same on all ranks, since offsets and counts are.
-pub(super) enum Shape {
-    /// Whole words at multiples of 8 bytes, one epoch with at most one word a thread: the shortest path.
-    OneTile,
-    /// Whole words at multiples of 8 bytes.
-    Full,
-    /// Any.
-    Ragged,
-}
-
-impl Shape {
-    #[inline(always)]
-    pub(super) fn of(args: &CollectiveArgs, len_bytes: u64) -> Self {
-        let low_bits = (args.input_offset | args.output_offset | len_bytes) & (LL_PAYLOAD_BYTES - 1);
-        let slots = DevBaseLayout::new(args.comm.n_ranks).ll_slots_per_block();
-        let capacity = min(slots as u64, thread::block_dim_x() as u64);
-        match (low_bits, args.words_per_block <= capacity) {
-            (0, true) => Self::OneTile,
-            (0, false) => Self::Full,
-            _ => Self::Ragged,
-        }
-    }
-}
-
 impl<const N: usize, const FULL: bool, const ONE_TILE: bool> Words<N, FULL, ONE_TILE> {
     /// This block's words of a message of `len_bytes`.
     #[inline(always)]
     pub(super) fn new(args: &CollectiveArgs, len_bytes: u64) -> Self {
         let slots = DevBaseLayout::new(args.comm.n_ranks).ll_slots_per_block();
         let n_words = (len_bytes + (LL_PAYLOAD_BYTES - 1)) / LL_PAYLOAD_BYTES;
+        let words_per_block = args.words_per_block as u64;
         Self {
             team: Team::new(&args.comm),
             input: SymPtr::new(args.input_offset),
             output: SymPtr::new(args.output_offset),
             len_bytes,
-            share: Share::of_size(n_words, thread::block_idx_x(), args.words_per_block),
+            share: Share::of_size(n_words, thread::block_idx_x(), words_per_block),
             capacity: min(slots as u64, thread::block_dim_x() as u64 * N as u64),
         }
     }
