@@ -47,7 +47,7 @@ fn a_message_goes_from_device_to_device() {
     assert_eq!(bed.words(1, out, 1), [4711]);
     let after = bed.machine.counters().unwrap();
     assert_eq!(after.link_bytes - before.link_bytes, 8);
-    assert_eq!(after.hops - before.hops, 1);
+    assert_eq!(after.hops - before.hops, 2);
 }
 
 #[test]
