@@ -46,7 +46,9 @@ impl Element for F32 {
 
     #[inline(always)]
     fn lower(wide: [f32; 2]) -> u64 {
-        wide[0].to_bits() as u64 | (wide[1].to_bits() as u64) << 32
+        // A team of one folds nothing, so that a NaN of its input is made canonical only here.
+        let lower = |value: f32| ptx::min_nan_f32(value, value).to_bits() as u64;
+        lower(wide[0]) | lower(wide[1]) << 32
     }
 
     #[inline(always)]

@@ -10,25 +10,25 @@
 //! Ordering: all that crosses the link is LL packets; see [`crate::ll`]. In place, `in` is `out[r]`, which is loaded and
 //! stored by the same thread with the same bytes.
 
-use super::words::{Words, is_full};
+use super::words::{Shape, WORDS_PER_THREAD, Words};
 use crate::abi::CollectiveArgs;
 use crate::ll::LlSession;
 use crate::wait::Watch;
 
 #[inline(always)]
 pub(super) fn all_gather_ll(args: &CollectiveArgs) {
-    if is_full(args, args.count) {
-        run::<4, true>(args);
-    } else {
-        run::<1, false>(args);
+    match Shape::of(args, args.count) {
+        Shape::OneTile => run::<1, true, true>(args),
+        Shape::Full => run::<WORDS_PER_THREAD, true, false>(args),
+        Shape::Ragged => run::<1, false, false>(args),
     }
 }
 
 #[inline(always)]
-fn run<const N: usize, const FULL: bool>(args: &CollectiveArgs) {
+fn run<const N: usize, const FULL: bool, const ONE_TILE: bool>(args: &CollectiveArgs) {
     let mut watch = Watch::enter(&args.comm);
     let mut session = LlSession::begin(&args.comm);
-    let mut words = Words::<N, FULL>::new(args, args.count, session.slots());
+    let mut words = Words::<N, FULL, ONE_TILE>::new(args, args.count, session.slots());
     while !words.is_empty() {
         let own = words.load_and_send(&session);
         let is_last = words.is_last_tile();

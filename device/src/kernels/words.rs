@@ -1,7 +1,7 @@
 //! The words of a block's share, one epoch's worth at a time.
 
 use super::share::{Share, min};
-use crate::abi::{CollectiveArgs, LL_PAYLOAD_BYTES};
+use crate::abi::{CollectiveArgs, DevBaseLayout, LL_PAYLOAD_BYTES};
 use crate::ll::LlSession;
 use crate::ptx;
 use crate::span::{load_word, store_word};
@@ -12,7 +12,8 @@ use crate::wait::Watch;
 /// The part of a block's share that one epoch moves: up to `N` words a thread.
 ///
 /// With `FULL`, the message consists of whole words at multiples of 8 bytes; else any word may be ragged or misaligned.
-pub(super) struct Words<const N: usize, const FULL: bool> {
+/// With `ONE_TILE`, the share fits in one epoch.
+pub(super) struct Words<const N: usize, const FULL: bool, const ONE_TILE: bool> {
     pub(super) team: Team,
     input: SymPtr<u8>,
     output: SymPtr<u8>,
@@ -21,13 +22,34 @@ pub(super) struct Words<const N: usize, const FULL: bool> {
     capacity: u64,
 }
 
-/// Whether a message of `len_bytes` consists of whole words at multiples of 8 bytes.
-#[inline(always)]
-pub(super) fn is_full(args: &CollectiveArgs, len_bytes: u64) -> bool {
-    (args.input_offset | args.output_offset | len_bytes) & (LL_PAYLOAD_BYTES - 1) == 0
+/// Words that one thread has in flight where a block's share is larger than the block.
+pub(super) const WORDS_PER_THREAD: usize = 4;
+
+/// Which code a message takes: the same on all ranks, since offsets and counts are.
+pub(super) enum Shape {
+    /// Whole words at multiples of 8 bytes, one epoch with at most one word a thread: the shortest path.
+    OneTile,
+    /// Whole words at multiples of 8 bytes.
+    Full,
+    /// Any.
+    Ragged,
 }
 
-impl<const N: usize, const FULL: bool> Words<N, FULL> {
+impl Shape {
+    #[inline(always)]
+    pub(super) fn of(args: &CollectiveArgs, len_bytes: u64) -> Self {
+        let low_bits = (args.input_offset | args.output_offset | len_bytes) & (LL_PAYLOAD_BYTES - 1);
+        let slots = DevBaseLayout::new(args.comm.n_ranks).ll_slots_per_block();
+        let capacity = min(slots as u64, thread::block_dim_x() as u64);
+        match (low_bits, args.words_per_block <= capacity) {
+            (0, true) => Self::OneTile,
+            (0, false) => Self::Full,
+            _ => Self::Ragged,
+        }
+    }
+}
+
+impl<const N: usize, const FULL: bool, const ONE_TILE: bool> Words<N, FULL, ONE_TILE> {
     /// This block's words of a message of `len_bytes`.
     #[inline(always)]
     pub(super) fn new(args: &CollectiveArgs, len_bytes: u64, slots: u32) -> Self {
@@ -49,7 +71,7 @@ impl<const N: usize, const FULL: bool> Words<N, FULL> {
 
     #[inline(always)]
     pub(super) fn is_last_tile(&self) -> bool {
-        self.share.end - self.share.start <= self.capacity
+        ONE_TILE || self.share.end - self.share.start <= self.capacity
     }
 
     #[inline(always)]
@@ -67,7 +89,7 @@ impl<const N: usize, const FULL: bool> Words<N, FULL> {
     #[inline(always)]
     pub(super) fn has(&self, n: usize) -> bool {
         let slot = self.slot(n) as u64;
-        slot < self.capacity && slot < self.share.end - self.share.start
+        (ONE_TILE || slot < self.capacity) && slot < self.share.end - self.share.start
     }
 
     /// Offset of this thread's `n`-th word in the message, in bytes.

@@ -59,6 +59,10 @@ impl StreamOrder {
     }
 
     fn enter_eager(&mut self, stream: &Stream) -> Result<()> {
+        if let Some((_, captured)) = &self.last_captured {
+            self.refuse_capture(captured)?;
+            self.last_captured = None;
+        }
         if let Some(last) = self.last_eager.as_ref().filter(|last| *last != stream) {
             self.refuse_capture(last)?;
             self.event.record(last)?;
@@ -90,7 +94,7 @@ impl StreamOrder {
             CaptureState::None => Ok(()),
             _ => Err(capture(
                 "the stream of the communicator's last operation is being captured now, so nothing outside that \
-                 capture can wait for it; end the capture first",
+                 capture can wait for it; end the capture first, or use a stream of it",
             )),
         }
     }
