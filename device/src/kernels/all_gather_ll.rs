@@ -26,11 +26,16 @@ pub(super) fn all_gather_ll(args: &CollectiveArgs) {
 
 #[inline(always)]
 fn run<const N: usize, const FULL: bool, const ONE_TILE: bool>(args: &CollectiveArgs) {
+    let mut words = Words::<N, FULL, ONE_TILE>::new(args, args.count);
+    if words.is_empty() {
+        return;
+    }
+    // The first load is under way before anything waits for the epoch.
+    let mut own = words.load();
     let mut watch = Watch::enter(&args.comm);
     let mut session = LlSession::begin(&args.comm);
-    let mut words = Words::<N, FULL, ONE_TILE>::new(args, args.count, session.slots());
-    while !words.is_empty() {
-        let own = words.load_and_send(&session);
+    loop {
+        words.send(&session, own);
         let is_last = words.is_last_tile();
         if is_last {
             session.save_epoch();
@@ -47,6 +52,7 @@ fn run<const N: usize, const FULL: bool, const ONE_TILE: bool>(args: &Collective
             break;
         }
         words.next_tile();
+        own = words.load();
         session.next_epoch();
     }
     watch.leave();

@@ -52,7 +52,8 @@ impl Shape {
 impl<const N: usize, const FULL: bool, const ONE_TILE: bool> Words<N, FULL, ONE_TILE> {
     /// This block's words of a message of `len_bytes`.
     #[inline(always)]
-    pub(super) fn new(args: &CollectiveArgs, len_bytes: u64, slots: u32) -> Self {
+    pub(super) fn new(args: &CollectiveArgs, len_bytes: u64) -> Self {
+        let slots = DevBaseLayout::new(args.comm.n_ranks).ll_slots_per_block();
         let n_words = (len_bytes + (LL_PAYLOAD_BYTES - 1)) / LL_PAYLOAD_BYTES;
         Self {
             team: Team::new(&args.comm),
@@ -98,15 +99,29 @@ impl<const N: usize, const FULL: bool, const ONE_TILE: bool> Words<N, FULL, ONE_
         (self.share.start + self.slot(n) as u64) * LL_PAYLOAD_BYTES
     }
 
-    /// Loads this thread's words and sends them to every peer. The words that it does not have are 0.
+    /// Loads this thread's words. The words that it does not have are 0.
     #[inline(always)]
-    pub(super) fn load_and_send(&self, session: &LlSession) -> [u64; N] {
+    pub(super) fn load(&self) -> [u64; N] {
         let mut own = [0; N];
         for n in 0..N {
             if self.has(n) {
-                own[n] = self.load(self.input.add_bytes(self.at(n)).own(self.team), self.at(n));
+                let address = self.input.add_bytes(self.at(n)).own(self.team);
+                // SAFETY: the host checked that the input lies inside a window; with `FULL` it is aligned.
+                own[n] = unsafe {
+                    if FULL {
+                        ptx::ld_weak_b64(address)
+                    } else {
+                        load_word(address, self.word_bytes(self.at(n)))
+                    }
+                };
             }
         }
+        own
+    }
+
+    /// Sends this thread's words to every peer.
+    #[inline(always)]
+    pub(super) fn send(&self, session: &LlSession, own: [u64; N]) {
         let mut distance = 1;
         while distance < self.team.n_ranks() {
             let peer = self.team.neighbour(distance);
@@ -117,7 +132,6 @@ impl<const N: usize, const FULL: bool, const ONE_TILE: bool> Words<N, FULL, ONE_
             }
             distance += 1;
         }
-        own
     }
 
     /// This thread's words from `sender`; the words that it does not have are 0.
@@ -146,12 +160,6 @@ impl<const N: usize, const FULL: bool, const ONE_TILE: bool> Words<N, FULL, ONE_
                 }
             }
         }
-    }
-
-    #[inline(always)]
-    fn load(&self, address: u64, at: u64) -> u64 {
-        // SAFETY: the host checked that the input lies inside a window; with `FULL` it is aligned.
-        unsafe { if FULL { ptx::ld_weak_b64(address) } else { load_word(address, self.word_bytes(at)) } }
     }
 
     /// Bytes of the word at `at`: 8, or fewer at the end of the message.
