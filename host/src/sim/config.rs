@@ -8,7 +8,8 @@ pub enum OnStall {
     /// Report a deadlock.
     Report,
     /// Let the virtual clock jump, further each time, so that the kernels' own timeouts fire; report a deadlock when
-    /// even that changes nothing.
+    /// even that changes nothing. The clock jumps while a host thread synchronises; one that only asks whether work is
+    /// done bounds its wait by its own clock.
     AdvanceClock,
 }
 

@@ -182,7 +182,7 @@ impl SimMachine {
         }
         // Between two polls even a lone host thread may put in what the machine waits for.
         if core.slice(&self.config) == SliceEnd::Stalled {
-            if core.stalled_for() >= self.grace() {
+            if self.config.on_stall == OnStall::Report && core.stalled_for() >= self.grace() {
                 self.end_stall(&mut core);
             } else {
                 core.engine.look_again();

@@ -7,7 +7,7 @@ use crate::ptx_version::first_cuda;
 use crate::sim::config::SimConfig;
 use crate::sim::memory::Memory;
 use crate::sim::ptx::{self, Kernel};
-use crate::sim::result::{INVALID_VALUE, NO_BINARY_FOR_GPU, NOT_FOUND};
+use crate::sim::result::{INVALID_VALUE, NO_BINARY_FOR_GPU};
 use crate::{ErrorKind, Result};
 use std::sync::Arc;
 
@@ -125,7 +125,8 @@ impl Driver {
         }
         let module = find(&self.modules, handle, CALL)?;
         let Some(kernel) = module.kernels.iter().find(|kernel| kernel.name == name) else {
-            return Err(NOT_FOUND.of(CALL, format!("kernel {name} in {}", module.origin)));
+            let (origin, log) = (module.origin.clone(), format!("it has no kernel `{name}`"));
+            return Err(ErrorKind::InvalidPtx { origin, log }.into());
         };
         let function = Arc::new(Function { device: module.device, module: handle, kernel: kernel.clone() });
         let handle = FunctionHandle(self.next_handle());

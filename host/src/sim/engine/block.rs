@@ -20,8 +20,10 @@ pub(super) struct Grid<P: Probe> {
     pub(super) waiting: Vec<u32>,
     /// Blocks that are resident.
     pub(super) n_resident: u32,
-    /// What its threads start with, and then what those that exited knew, joined.
-    pub(super) probed: P::Thread,
+    /// What its threads start with.
+    pub(super) first: P::Thread,
+    /// What the threads that exited knew, joined.
+    pub(super) last: P::Thread,
 }
 
 /// What a thread does.
@@ -86,7 +88,7 @@ impl<P: Probe> Storage<P> {
         self.lanes.clear();
         self.lanes.extend((0..shape.threads as usize).map(|thread| Lane {
             state: ThreadState::new(kernel, &mut self.registers[thread * n_registers..][..n_registers]),
-            probed: grid.probed.clone(),
+            probed: grid.first.clone(),
             activity: Activity::Runs,
             n_neutral: 0,
             polls: PollTable::default(),

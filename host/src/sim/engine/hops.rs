@@ -1,16 +1,17 @@
 //! Longest chains of dependent link crossings.
 //!
-//! Every thread and every 8 bytes of device memory carry a depth: crossings on the longest chain that led there. A
+//! Every thread and every 4 bytes of device memory carry a depth: crossings on the longest chain that led there. A
 //! store to another device adds 1, a load from another device 2 (there and back), or 1 to what was stored there (the
-//! way back alone). Loads that a thread issues one after another overlap on hardware, so the depth of a load passes to
-//! the thread's stores at once, but to its later loads only at a fence, a barrier or a warp exchange. A kernel starts
-//! at the depth of all finished work. Host memory has no depth.
+//! way back alone). Accesses that a thread issues one after another overlap on hardware, so the depth of a load passes
+//! to the thread's stores at once, but to its later loads only at a fence, a barrier or a warp exchange; and what was
+//! stored before a fence or a release has arrived when a later store leaves. A kernel starts at the depth of all
+//! finished work. Host memory has no depth.
 
 use super::probe::{Place, Probe};
-use crate::sim::interface::{Fence, MemoryAccess};
+use crate::sim::interface::{Fence, MemoryAccess, Order};
 
 /// Bytes that share one depth.
-const UNIT_BYTES: u64 = 8;
+const UNIT_BYTES: u64 = 4;
 
 /// Depths of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +20,15 @@ pub(crate) struct Depth {
     issued: u32,
     /// Of what has arrived at it.
     arrived: u32,
+    /// Of what it has sent.
+    sent: u32,
+}
+
+impl Depth {
+    /// All that it has sent has arrived.
+    fn wait_for_stores(&mut self) {
+        self.arrived = self.arrived.max(self.sent);
+    }
 }
 
 /// Keeps the depths.
@@ -65,7 +75,7 @@ impl Probe for HopProbe {
     type Thread = Depth;
 
     fn start(&mut self) -> Depth {
-        Depth { issued: self.finished, arrived: self.finished }
+        Depth { issued: self.finished, arrived: self.finished, sent: self.finished }
     }
 
     #[inline(always)]
@@ -80,13 +90,22 @@ impl Probe for HopProbe {
 
     #[inline(always)]
     fn store(&mut self, thread: &mut Depth, access: MemoryAccess, place: Place) {
-        self.set_depth(access, place, thread.arrived + u32::from(place.remote));
+        if access.order == Order::Release {
+            thread.wait_for_stores();
+        }
+        let depth = thread.arrived + u32::from(place.remote);
+        thread.sent = thread.sent.max(depth);
+        self.set_depth(access, place, depth);
     }
 
     #[inline(always)]
     fn atomic(&mut self, thread: &mut Depth, access: MemoryAccess, place: Place) {
+        if matches!(access.order, Order::Release | Order::AcqRel) {
+            thread.wait_for_stores();
+        }
         let crossing = u32::from(place.remote);
         let there = self.stored_depth(access, place).max(thread.arrived + crossing);
+        thread.sent = thread.sent.max(there);
         self.set_depth(access, place, there);
         thread.arrived = thread.arrived.max(there + crossing);
         self.deepest = self.deepest.max(thread.arrived);
@@ -94,16 +113,18 @@ impl Probe for HopProbe {
 
     #[inline(always)]
     fn fence(&mut self, thread: &mut Depth, _: Fence) {
+        thread.wait_for_stores();
         thread.issued = thread.arrived;
     }
 
     fn join(&mut self, into: &mut Depth, from: &Depth) {
         into.arrived = into.arrived.max(from.arrived);
         into.issued = into.arrived;
+        into.sent = into.sent.max(from.sent);
     }
 
     fn exit(&mut self, thread: &Depth) {
-        self.finished = self.finished.max(thread.arrived);
+        self.finished = self.finished.max(thread.arrived).max(thread.sent);
     }
 
     fn forget(&mut self, physical: u32) {
@@ -120,7 +141,7 @@ impl Probe for HopProbe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::interface::{Order, Scope, Space};
+    use crate::sim::interface::{Scope, Space};
 
     const WORD: MemoryAccess = MemoryAccess {
         space: Space::Global,
@@ -147,6 +168,18 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_comes_behind_the_data_that_it_releases() {
+        let release = MemoryAccess { order: Order::Release, ..WORD };
+        for (flag, expect) in [(WORD, 1), (release, 2)] {
+            let mut probe = HopProbe::default();
+            let mut thread = probe.start();
+            probe.store(&mut thread, WORD, at(0, true));
+            probe.store(&mut thread, flag, at(8, true));
+            assert_eq!(probe.stored_depth(WORD, at(8, false)), expect);
+        }
+    }
+
+    #[test]
     fn loads_overlap_until_a_fence() {
         let mut probe = HopProbe::default();
         let mut thread = probe.start();
@@ -162,7 +195,6 @@ mod tests {
         let mut probe = HopProbe::default();
         let mut thread = probe.start();
         probe.store(&mut thread, WORD, at(0, true));
-        probe.load(&mut thread, WORD, at(0, false));
         probe.exit(&thread);
         assert_eq!(probe.start().issued, 1);
     }
@@ -170,9 +202,9 @@ mod tests {
     #[test]
     fn neighbours_in_the_shadow_stay_apart() {
         let mut probe = HopProbe::default();
-        let mut thread = Depth { issued: 5, arrived: 5 };
+        let mut thread = Depth { issued: 5, arrived: 5, sent: 5 };
         probe.store(&mut thread, WORD, at(1 << 20, true));
-        for (offset, expect) in [((1 << 20) - 4, 0), (1 << 20, 6), ((1 << 20) + 4, 6), ((1 << 20) + 8, 0)] {
+        for (offset, expect) in [((1 << 20) - 4, 0), (1 << 20, 6), ((1 << 20) + 4, 0)] {
             assert_eq!(probe.stored_depth(WORD, at(offset, false)), expect, "{offset}");
         }
         probe.forget(0);

@@ -216,8 +216,8 @@ impl<P: Probe> Engine<P> {
 impl<P: Probe> Run for Engine<P> {
     fn submit(&mut self, task: TaskId, launch: Arc<Launch>) {
         let waiting = (0..launch.shape.blocks).rev().collect();
-        let probed = self.probe.start();
-        let grid = Grid { task, launch, waiting, n_resident: 0, probed };
+        let first = self.probe.start();
+        let grid = Grid { task, launch, waiting, n_resident: 0, last: first.clone(), first };
         let place = self.keep_grid(grid);
         self.starting.push(place);
         self.may_start = true;

@@ -92,12 +92,12 @@ impl<P: Probe> Engine<P> {
         let device = &mut self.devices[launch.function.device as usize];
         device.occupancy.leave(block.multiprocessor, launch.shape.threads, shared_bytes);
         for lane in &block.storage.lanes {
-            self.probe.join(&mut grid.probed, &lane.probed);
+            self.probe.join(&mut grid.last, &lane.probed);
         }
         self.may_start = !self.starting.is_empty();
         grid.n_resident -= 1;
         if grid.n_resident == 0 && grid.waiting.is_empty() {
-            self.probe.exit(&grid.probed);
+            self.probe.exit(&grid.last);
             self.finished.push(grid.task);
             self.grids[block.grid] = None;
         }

@@ -234,4 +234,26 @@ mod tests {
         }
         assert_eq!(bytes.0[..16], [0; 16]);
     }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn sixteen_bytes_never_tear() {
+        const ROUNDS: u64 = 100_000;
+        let mut bytes = Bytes([0; 32]);
+        let at = address(&mut bytes);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // SAFETY: the address lies in `bytes`, aligned; both threads touch it by 16-byte accesses alone.
+                (1..=ROUNDS).for_each(|round| unsafe { store_16(at, [round, !round]) });
+            });
+            let mut last = 0;
+            while last < ROUNDS {
+                // SAFETY: as above.
+                let [low, high] = unsafe { load_16(at) };
+                assert!(high == !low || [low, high] == [0, 0], "{low:#x} {high:#x}");
+                assert!(low >= last);
+                last = low;
+            }
+        });
+    }
 }

@@ -258,3 +258,32 @@ fn many_ranks_fit_in_the_address_space() {
     let spaces: Vec<u64> = (0..4).map(|_| machine.address_reserve(72 * stride, stride, 0).unwrap()).collect();
     assert!(spaces.iter().all(|space| space.is_multiple_of(stride)));
 }
+
+/// Runs this test again in another process whose standard input is exported memory; the process stores into it from a
+/// kernel.
+#[test]
+fn memory_is_shared_between_processes() {
+    const ROLE: &str = "SYMMEM_TEST_IMPORTS_STDIN";
+    let bed = Bed::with_devices(2);
+    if std::env::var_os(ROLE).is_some() {
+        let physical = bed.machine.mem_import(std::io::stdin().as_fd()).unwrap();
+        let address = bed.machine.address_reserve(GRAIN, 0, 0).unwrap();
+        bed.machine.mem_map(address, GRAIN, physical).unwrap();
+        assert_eq!(bed.machine.pointer_facts(address).unwrap().device, 1);
+        bed.machine.mem_set_access(address, GRAIN, 0, Access::ReadWrite).unwrap();
+        bed.launch(0, "copy_add", (1, 1), &[address, address + 4, 1]);
+        return bed.synchronize(0).unwrap();
+    }
+    let address = bed.alloc(1, GRAIN);
+    bed.set_words(1, address, &[41]);
+    let physical = bed.machine.mem_retain(address).unwrap();
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "sim::tests::vmm::memory_is_shared_between_processes"])
+        .env(ROLE, "1")
+        .stdin(bed.machine.mem_export(physical).unwrap())
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&child.stdout).into_owned();
+    assert!(child.status.success() && printed.contains("1 passed"), "{printed}");
+    assert_eq!(bed.words(1, address, 2), [41, 42]);
+}
