@@ -59,6 +59,10 @@ impl StreamOrder {
     }
 
     fn enter_eager(&mut self, stream: &Stream) -> Result<()> {
+        if let Some((_, captured)) = &self.last_captured {
+            self.refuse_capture(captured)?;
+            self.last_captured = None;
+        }
         if let Some(last) = self.last_eager.as_ref().filter(|last| *last != stream) {
             self.refuse_capture(last)?;
             self.event.record(last)?;
