@@ -7,7 +7,7 @@ use crate::ptx_version::first_cuda;
 use crate::sim::config::SimConfig;
 use crate::sim::memory::Memory;
 use crate::sim::ptx::{self, Kernel};
-use crate::sim::result::{INVALID_VALUE, NO_BINARY_FOR_GPU, NOT_FOUND};
+use crate::sim::result::{INVALID_VALUE, NO_BINARY_FOR_GPU};
 use crate::{ErrorKind, Result};
 use std::sync::Arc;
 
@@ -118,14 +118,14 @@ impl Driver {
 
     /// `cuModuleGetFunction`. The same kernel has the same handle.
     pub(crate) fn function(&mut self, handle: ModuleHandle, name: &str) -> Result<FunctionHandle> {
-        const CALL: &str = "cuModuleGetFunction";
         let known = |function: &Function| function.module == handle && function.kernel.name == name;
         if let Some((&function, _)) = self.functions.iter().find(|(_, function)| known(function)) {
             return Ok(function);
         }
-        let module = find(&self.modules, handle, CALL)?;
+        let module = find(&self.modules, handle, "cuModuleGetFunction")?;
         let Some(kernel) = module.kernels.iter().find(|kernel| kernel.name == name) else {
-            return Err(NOT_FOUND.of(CALL, format!("kernel {name} in {}", module.origin)));
+            let log = format!("it has no kernel `{name}`");
+            return Err(ErrorKind::InvalidPtx { origin: module.origin.clone(), log }.into());
         };
         let function = Arc::new(Function { device: module.device, module: handle, kernel: kernel.clone() });
         let handle = FunctionHandle(self.next_handle());
