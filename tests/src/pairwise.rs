@@ -74,7 +74,8 @@ impl Pairs {
     fn first(&self) -> Option<Pair> {
         let at = self.is_open.iter().position(|&open| open)?;
         let cell = |number: usize| {
-            let parameter = self.starts.iter().rposition(|&start| start <= number).expect("the first start is 0");
+            let parameter =
+                self.starts.iter().rposition(|&start| start <= number).expect("the first start is 0");
             (parameter, number - self.starts[parameter])
         };
         Some((cell(at / self.n_cells), cell(at % self.n_cells)))

@@ -98,7 +98,11 @@ mod tests {
         assert_eq!(narrow(Dtype::F16, Op::Sum, &[0x6800, 0x3c00, 0x3c00]), 0x6801);
         assert_eq!(narrow(Dtype::Bf16, Op::Sum, &[0x4380, 0x3f80, 0x3f80]), 0x4381);
         assert_eq!(narrow(Dtype::F16, Op::Sum, &[0x7bff, 0x7bff]), 0x7c00, "overflow is infinity");
-        assert_eq!(narrow(Dtype::F16, Op::Avg, &[0x7bff, 0x7bff]), 0x7bff, "the sum does not overflow in f32");
+        assert_eq!(
+            narrow(Dtype::F16, Op::Avg, &[0x7bff, 0x7bff]),
+            0x7bff,
+            "the sum does not overflow in f32"
+        );
         assert_eq!(narrow(Dtype::Bf16, Op::Max, &[0xff81, 0]), 0x7fff);
     }
 

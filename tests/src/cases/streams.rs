@@ -63,7 +63,8 @@ fn verify(windows: &[Window<f32>], expected: &[f32]) -> Result<()> {
 /// In place, one after the other, every time on another stream, and no rank waits before the end.
 fn alternating(context: &Context, algorithm: Algorithm) -> Result<()> {
     let mut rig = rig_for(context, algorithm)?;
-    let others = rig.comms.iter().map(|comm| Stream::new(comm.device())).collect::<symmem::Result<Vec<_>>>()?;
+    let others =
+        rig.comms.iter().map(|comm| Stream::new(comm.device())).collect::<symmem::Result<Vec<_>>>()?;
     let mut data = rig.alloc::<f32>(COUNT)?;
     let rounds = context.rounds(30, 1000);
     let expected = stage(&mut data, rounds)?;

@@ -27,7 +27,9 @@ impl Gpus {
             return Self { found: Err("the simulated machine was asked for".into()) };
         }
         let machine = symmem::Machine::cuda();
-        Self { found: machine.map(|machine| machine.backend().device_count()).map_err(|error| error.to_string()) }
+        Self {
+            found: machine.map(|machine| machine.backend().device_count()).map_err(|error| error.to_string()),
+        }
     }
 
     /// How many there are; 0 if none, or none wanted.
@@ -59,7 +61,12 @@ pub(super) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial>
                 let _alone = lock.lock().unwrap_or_else(PoisonError::into_inner);
                 child::run_in_child(&name, full, patience(GPU_TIMEOUT, full))
             };
-            trials.push(trial(format!("cuda::{}", case.name), on_gpus(&case, options.device, gpus), options, run));
+            trials.push(trial(
+                format!("cuda::{}", case.name),
+                on_gpus(&case, options.device, gpus),
+                options,
+                run,
+            ));
         }
     }
     trials
@@ -102,7 +109,8 @@ fn trial(
 }
 
 fn is_asked_for(name: &str, arguments: &Arguments) -> bool {
-    let matches = |filter: &String| if arguments.exact { name == filter } else { name.contains(filter.as_str()) };
+    let matches =
+        |filter: &String| if arguments.exact { name == filter } else { name.contains(filter.as_str()) };
     !arguments.list && arguments.filter.iter().all(matches) && !arguments.skip.iter().any(matches)
 }
 
