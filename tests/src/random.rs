@@ -5,13 +5,13 @@ use symmem::Dtype;
 
 /// SplitMix64: small, and the same everywhere.
 #[derive(Clone, Debug)]
-pub struct Random {
+pub(crate) struct Random {
     state: u64,
 }
 
 /// What values to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Values {
+pub(crate) enum Values {
     /// Finite, of moderate size.
     Plain,
     /// ±0, NaNs, infinities, subnormals, extremes and any bits at all among plain ones.
@@ -20,12 +20,12 @@ pub enum Values {
 
 impl Random {
     /// The sequence of a seed.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// Any 64 bits.
-    pub fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -34,29 +34,29 @@ impl Random {
     }
 
     /// A number below `end` (at least 1).
-    pub fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.bits() % end as u64) as usize
     }
 
     /// One of the items.
-    pub fn choose<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+    pub(crate) fn choose<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
     /// Puts the items in a random order.
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
         }
     }
 
     /// Any bytes.
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.bits() as u8).collect()
     }
 
     /// `count` elements as they lie in memory.
-    pub fn elements(&mut self, dtype: Dtype, values: Values, count: usize) -> Vec<u8> {
+    pub(crate) fn elements(&mut self, dtype: Dtype, values: Values, count: usize) -> Vec<u8> {
         (0..count).flat_map(|_| self.element(dtype, values)).collect()
     }
 

@@ -1,8 +1,7 @@
 //! Bad input: each a typed error whose text says what was asked, what was found and what to do; nothing left behind.
 
-use crate::expect::expect;
+use crate::expect::{expect, kind};
 use crate::harness::{Case, Context, RunsOn};
-use crate::kind;
 use crate::rig::Rig;
 use anyhow::{Result, ensure};
 use symmem::{Comm, CommConfig, Dtype, ErrorKind, Machine, Op, Window};

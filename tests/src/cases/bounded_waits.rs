@@ -1,8 +1,7 @@
 //! A rank that does not come: the others end by themselves, say whom they waited for, and stay unusable.
 
-use crate::expect::{error_of, expect};
+use crate::expect::{error_of, expect, kind};
 use crate::harness::{Case, Context, RunsOn};
-use crate::kind;
 use crate::rig::Rig;
 use anyhow::{Result, bail, ensure};
 use std::time::{Duration, Instant};

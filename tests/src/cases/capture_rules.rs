@@ -1,8 +1,7 @@
 //! What capture allows and what it does not.
 
-use crate::expect::expect;
+use crate::expect::{expect, kind};
 use crate::harness::{Case, Context};
-use crate::kind;
 use crate::rig::Rig;
 use anyhow::{Result, ensure};
 use symmem::{Event, Op, Stream, Window};

@@ -1,5 +1,6 @@
 //! Epochs near their end: the protocols' words are set forward, then a few operations cross the wrap.
 
+use crate::chain;
 use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context};
 use crate::random::{Random, Values};
@@ -26,7 +27,13 @@ pub(super) fn cases() -> Vec<Case> {
         let name = format!("epochs::{collective}_{algorithm}_wraps_blocks_{blocks}_count_{count}");
         Case::new(name, 2, move |context| crosses_the_wrap(context, collective, algorithm, ctas, count))
     };
-    kinds.map(case).into()
+    let mut cases = vec![Case::new("epochs::ll_takes_no_old_slot_for_new", 2, takes_no_old_slot_for_new)];
+    cases.extend(kinds.map(case));
+    cases.extend([Algorithm::Ll, Algorithm::TwoShotLdSt].map(|algorithm| {
+        let name = format!("epochs::{algorithm}_still_waits_after_the_wrap");
+        Case::new(name, 2, move |context| still_waits(context, algorithm))
+    }));
+    cases
 }
 
 fn crosses_the_wrap(
@@ -52,6 +59,46 @@ fn crosses_the_wrap(
         field.run(&mut rig, &operation, &mut random).with_context(|| format!("operation {round}"))?;
     }
     Ok(())
+}
+
+/// Epochs 2 and 3 leave slots that no later message touches. After the wrap they come again, and only the zeroing of the
+/// banks tells the old slots from the new.
+fn takes_no_old_slot_for_new(context: &Context) -> Result<()> {
+    const LARGE: u64 = 1000;
+    let config = CommConfig { algorithm: Some(Algorithm::Ll), ctas: Some(1), ..CommConfig::default() };
+    for collective in Collective::ALL {
+        let mut rig = Rig::with(&context.machine()?, 2, &config)?;
+        let mut field = Field::new(&rig, 64 << 10, 14)?;
+        let mut random = Random::new(15);
+        let mut run = |rig: &mut Rig, count: u64| {
+            let operation = message(*collective, count, &mut random);
+            field.run(rig, &operation, &mut random).with_context(|| format!("{operation:?}"))
+        };
+        // Epochs 1 to 5.
+        [1, LARGE, LARGE, 1, 1].into_iter().try_for_each(|count| run(&mut rig, count))?;
+        set_epochs(&rig, NEAR_THE_END)?;
+        // The last three epochs, then 2, 3 and on.
+        [1, 1, 1, LARGE, LARGE, LARGE].into_iter().try_for_each(|count| run(&mut rig, count))?;
+    }
+    Ok(())
+}
+
+fn still_waits(context: &Context, algorithm: Algorithm) -> Result<()> {
+    let machine = context.machine()?;
+    let n_ranks = machine.backend().device_count().min(3);
+    let config = CommConfig { algorithm: Some(algorithm), ..CommConfig::default() };
+    let mut rig = Rig::with(&machine, n_ranks, &config)?;
+    let mut data = rig.alloc::<f32>(chain::COUNT)?;
+    set_epochs(&rig, NEAR_THE_END)?;
+    let rounds = 20;
+    let expected = chain::stage(&mut data, rounds)?;
+    for round in 0..rounds {
+        rig.each(|comm, stream| {
+            comm.all_reduce_in_place(&mut data[comm.rank() as usize], chain::op(round), stream)
+        })?;
+    }
+    rig.synchronize()?;
+    chain::verify(&data, &expected)
 }
 
 fn message(collective: Collective, count: u64, random: &mut Random) -> Operation {

@@ -16,13 +16,13 @@ const SIM_TIMEOUT: Duration = Duration::from_secs(300);
 const FULL_FACTOR: u32 = 10;
 
 /// The GPUs of this host.
-pub(super) struct Gpus {
+pub(crate) struct Gpus {
     found: Result<u32, String>,
 }
 
 impl Gpus {
     /// Looks for them, unless they are not wanted.
-    pub(super) fn find(choice: DeviceChoice) -> Self {
+    pub(crate) fn find(choice: DeviceChoice) -> Self {
         if choice == DeviceChoice::Sim {
             return Self { found: Err("the simulated machine was asked for".into()) };
         }
@@ -33,7 +33,7 @@ impl Gpus {
     }
 
     /// How many there are; 0 if none, or none wanted.
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.found.clone().unwrap_or(0)
     }
 }
@@ -46,7 +46,7 @@ enum Fate {
 }
 
 /// The trials of a run. Those skipped are printed with the reason.
-pub(super) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial> {
+pub(crate) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial> {
     let mut trials = Vec::new();
     let one_at_a_time = Arc::new(Mutex::new(()));
     for case in cases {
