@@ -139,19 +139,22 @@ impl Field {
 
     /// Compares all windows of all ranks with their images.
     pub(crate) fn verify(&self) -> Result<()> {
-        for (rank, (windows, images)) in self.windows.iter().zip(&self.images).enumerate() {
-            for (number, (window, image)) in windows.iter().zip(images).enumerate() {
-                let found = window.to_bytes()?;
-                if let Some(at) = (0..image.len()).find(|&at| image[at] != found[at]) {
-                    let wrong = (at..image.len()).filter(|&at| image[at] != found[at]).count();
-                    let end = (at + 16).min(image.len());
-                    bail!(
-                        "rank {rank}, window {number}: {wrong} wrong bytes; from byte {at:#x} on {:02x?} were expected, \
-                         {:02x?} found",
-                        &image[at..end],
-                        &found[at..end]
-                    );
-                }
+        (0..self.windows.len()).try_for_each(|rank| self.verify_rank(rank))
+    }
+
+    /// Compares one rank's windows with their images.
+    pub(crate) fn verify_rank(&self, rank: usize) -> Result<()> {
+        for (number, (window, image)) in self.windows[rank].iter().zip(&self.images[rank]).enumerate() {
+            let found = window.to_bytes()?;
+            if let Some(at) = (0..image.len()).find(|&at| image[at] != found[at]) {
+                let wrong = (at..image.len()).filter(|&at| image[at] != found[at]).count();
+                let end = (at + 16).min(image.len());
+                bail!(
+                    "rank {rank}, window {number}: {wrong} wrong bytes; from byte {at:#x} on {:02x?} were expected, \
+                     {:02x?} found",
+                    &image[at..end],
+                    &found[at..end]
+                );
             }
         }
         Ok(())
