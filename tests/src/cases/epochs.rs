@@ -4,13 +4,15 @@ use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context};
 use crate::random::{Random, Values};
 use crate::rig::Rig;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use symmem::symmetric::FlatOffset;
-use symmem::{Algorithm, Collective, CommConfig, Dtype, Op};
+use symmem::{Algorithm, Collective, CommConfig, Dtype, Machine, Op, Stream};
 use symmem_device::abi::{BARRIER_BLOCKS_MAX, DevBaseLayout, LL_BLOCKS_MAX};
 
 /// Where the epochs are set before the crossing.
 const NEAR_THE_END: u32 = u32::MAX - 3;
+/// Elements of a message that one rank is late for.
+const LATE_COUNT: usize = 300;
 
 pub(super) fn cases() -> Vec<Case> {
     let kinds = [
@@ -28,10 +30,15 @@ pub(super) fn cases() -> Vec<Case> {
     };
     let mut cases = vec![Case::new("epochs::ll_takes_no_old_slot_for_new", 2, takes_no_old_slot_for_new)];
     cases.extend(kinds.map(case));
-    let still = [(Collective::AllReduce, Algorithm::TwoShotLdSt), (Collective::AllGather, Algorithm::St)];
-    cases.extend(still.map(|(collective, algorithm)| {
-        let name = format!("epochs::{collective}_{algorithm}_still_waits_after_the_wrap");
-        Case::new(name, 2, move |context| still_waits(context, collective, algorithm))
+    let all = [
+        (Collective::AllReduce, Algorithm::Ll),
+        (Collective::AllReduce, Algorithm::TwoShotLdSt),
+        (Collective::AllGather, Algorithm::Ll),
+        (Collective::AllGather, Algorithm::St),
+    ];
+    cases.extend(all.map(|(collective, algorithm)| {
+        let name = format!("epochs::{collective}_{algorithm}_waits_for_a_late_rank");
+        Case::new(name, 2, move |context| late_rank(context, collective, algorithm))
     }));
     cases
 }
@@ -83,27 +90,60 @@ fn takes_no_old_slot_for_new(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The epochs start a little closer to the end each time, so that the wrap meets every barrier of a kernel. One rank is
-/// waited for and looked at before the others: its result must not lack what they send late.
-fn still_waits(context: &Context, collective: Collective, algorithm: Algorithm) -> Result<()> {
-    let machine = context.machine()?;
+/// One rank comes late: its input is written when the others' kernels have been running for a while. They must neither
+/// end, nor read its input, nor write its output before it has come. A barrier's wrap is
+/// met on entry, where it matters whom a kernel waits for.
+fn late_rank(context: &Context, collective: Collective, algorithm: Algorithm) -> Result<()> {
+    // A stall is what this case makes: the simulated machine has to bear it.
+    let machine = context.machine_with(|sim| sim.stall_grace_ms = 60_000)?;
     let n_ranks = machine.backend().device_count().min(3);
     let config = CommConfig { algorithm: Some(algorithm), ..CommConfig::default() };
     let mut rig = Rig::with(&machine, n_ranks, &config)?;
-    let mut field = Field::new(&rig, 64 << 10, 16)?;
-    let mut random = Random::new(17);
-    for round in 0..context.rounds(40, 400) {
-        set_epochs(&rig, u32::MAX - round as u32 % 6)?;
-        let first = round % n_ranks as usize;
-        for _ in 0..4 {
-            let operation = message(collective, 8, &mut random);
-            field.stage(&operation, &mut random)?;
-            field.launch(&mut rig, &operation)?;
-            rig.comms[first].synchronize(&rig.streams[first])?;
-            field.verify_rank(first).with_context(|| format!("round {round}: {operation:?}"))?;
-            rig.synchronize()?;
+    let streams = rig.streams.clone();
+    let n_outputs = if collective == Collective::AllGather { n_ranks as usize } else { 1 };
+    let (mut inputs, mut outputs) =
+        (rig.alloc::<f32>(LATE_COUNT)?, rig.alloc::<f32>(LATE_COUNT * n_outputs)?);
+    set_epochs(&rig, NEAR_THE_END - 1)?;
+    for round in 0..context.rounds(8, 200) {
+        let value = |rank: usize| (round * 10 + rank + 1) as f32;
+        let late = round % n_ranks as usize;
+        let others = (0..n_ranks as usize).filter(|&rank| rank != late);
+        for rank in others.clone().chain([late]) {
+            if rank == late {
+                let_run(&machine, &streams, others.clone())?;
+            }
+            inputs[rank].write(0, &[value(rank); LATE_COUNT])?;
+            outputs[rank].fill_bytes(0xdb)?;
+            let (comm, stream) = (&mut rig.comms[rank], &streams[rank]);
+            match collective {
+                Collective::AllReduce => {
+                    comm.all_reduce(&inputs[rank], &mut outputs[rank], Op::Sum, stream)?
+                }
+                Collective::AllGather => comm.all_gather(&inputs[rank], &mut outputs[rank], stream)?,
+            }
         }
-        field.verify()?;
+        rig.synchronize()?;
+        let expected: Vec<f32> = match collective {
+            Collective::AllReduce => vec![(0..n_ranks as usize).map(value).sum(); LATE_COUNT],
+            Collective::AllGather => {
+                (0..n_ranks as usize).flat_map(|rank| [value(rank); LATE_COUNT]).collect()
+            }
+        };
+        for (rank, output) in outputs.iter().enumerate() {
+            ensure!(output.to_vec()? == expected, "round {round}, rank {rank} is wrong, {late} was late");
+        }
+    }
+    Ok(())
+}
+
+/// Lets the kernels of some ranks run for a while; none may end.
+fn let_run(machine: &Machine, streams: &[Stream], ranks: impl Iterator<Item = usize> + Clone) -> Result<()> {
+    for _ in 0..8 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        for rank in ranks.clone() {
+            let is_done = machine.backend().stream_is_done(streams[rank].handle())?;
+            ensure!(!is_done, "rank {rank} did not wait for the late one");
+        }
     }
     Ok(())
 }
