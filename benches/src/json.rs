@@ -154,3 +154,82 @@ pub(crate) fn failure(outcome: &Result<Outcome>) -> Option<String> {
         Ok(outcome) => outcome.findings.first.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{Mode, Spread};
+    use anyhow::anyhow;
+    use serde_json::{Map, Value};
+    use symmem::{Collective, Dtype, Op};
+
+    fn written(case: &Case, outcome: &Result<Outcome>) -> Map<String, Value> {
+        let settings = Settings {
+            mode: Mode::Graph,
+            iterations: 20,
+            warmup: 5,
+            replays: 10,
+            rounds: 1,
+            check_bytes_max: None,
+            seed: u64::MAX,
+            algorithm: None,
+        };
+        let text =
+            serde_json::to_string(&row(&Facts::default(), &settings, case, true, outcome)).expect("a row");
+        assert!(!text.contains('\n'));
+        match serde_json::from_str(&text).expect("valid JSON") {
+            Value::Object(object) => object,
+            other => panic!("{other} is no object"),
+        }
+    }
+
+    const CASE: Case = Case {
+        collective: Collective::AllReduce,
+        dtype: Dtype::F32,
+        op: Some(Op::Sum),
+        count: 250,
+        n_ranks: 2,
+    };
+
+    #[test]
+    fn a_row_is_flat_and_says_bytes_twice() {
+        let time_us = Some(Spread { median: 2.0, min: 1.5, max: 4.0 });
+        let outcome = Outcome { time_us, checked_rounds: 3, ..Outcome::default() };
+        let gather = Case { collective: Collective::AllGather, op: None, ..CASE };
+        let row = written(&gather, &Ok(outcome));
+        assert!(row.values().all(|value| !value.is_object() && !value.is_array()));
+        let numbers = [
+            ("schema_version", 1.0),
+            ("bytes_total", 2000.0),
+            ("bytes_per_rank", 1000.0),
+            ("time_us", 2.0),
+            ("algbw_gbps", 1.0),
+            ("busbw_gbps", 0.5),
+            ("wrong", 0.0),
+            ("checked_rounds", 3.0),
+        ];
+        for (key, number) in numbers {
+            assert_eq!(row[key].as_f64(), Some(number), "{key}");
+        }
+        assert_eq!(
+            (&row["op"], &row["in_place"], &row["error"]),
+            (&Value::Null, &Value::Bool(true), &Value::Null)
+        );
+        assert_eq!(row["seed"].as_u64(), Some(u64::MAX));
+    }
+
+    /// What was not measured is null, never 0, NaN or a word.
+    #[test]
+    fn what_is_not_known_is_null() {
+        let unmeasured = ["time_us", "algbw_gbps", "busbw_gbps", "wrong", "instructions", "algorithm"];
+        let zero_time = Spread { median: 0.0, min: 0.0, max: 0.0 };
+        let failed = written(&CASE, &Err(anyhow!("inner \"quoted\"").context("outer")));
+        unmeasured.iter().for_each(|key| assert_eq!(failed[*key], Value::Null, "{key}"));
+        assert_eq!(failed["error"], Value::from("outer: inner \"quoted\""));
+        let unchecked = written(&CASE, &Ok(Outcome::default()));
+        unmeasured.iter().for_each(|key| assert_eq!(unchecked[*key], Value::Null, "{key}"));
+        let nothing = Case { count: 0, ..CASE };
+        let row = written(&nothing, &Ok(Outcome { time_us: Some(zero_time), ..Outcome::default() }));
+        assert_eq!((&row["time_us"], &row["algbw_gbps"]), (&Value::from(0.0), &Value::Null));
+    }
+}

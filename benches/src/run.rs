@@ -151,7 +151,7 @@ impl Job {
             }
         };
         let timed = match settings.mode {
-            Mode::Sim => format!("{} operations a round", settings.iterations),
+            Mode::Sim => format!("operations a round: {}", settings.iterations),
             Mode::Eager => format!(
                 "{} operations launched one by one after {} to warm up, median of {REPETITIONS}",
                 settings.iterations, settings.warmup
@@ -186,7 +186,7 @@ impl Job {
             format!(" (fewer where they would compare more than {})", human_bytes(max))
         });
         format!(
-            "{} rounds of new random data{bound}, seed {}; outputs poisoned before, every bit of every rank compared, \
+            "rounds of new random data: {}{bound}, seed {}; outputs poisoned before, every bit of every rank compared, \
              inputs and {} guard bytes on either side of each buffer too",
             settings.rounds,
             settings.seed,
@@ -244,9 +244,9 @@ impl Totals {
 }
 
 fn settings(cli: &Cli, kind: MachineKind) -> Settings {
-    let (iterations, warmup, replays) = match kind {
-        MachineKind::Cuda => (20, 5, 10),
-        MachineKind::Sim => (1, 0, 0),
+    let (iterations, warmup, replays, rounds) = match kind {
+        MachineKind::Cuda => (20, 5, 10, 4),
+        MachineKind::Sim => (1, 0, 0, 1),
     };
     let replays = cli.graph.unwrap_or(replays);
     let mode = match kind {
@@ -259,7 +259,7 @@ fn settings(cli: &Cli, kind: MachineKind) -> Settings {
         iterations: cli.iters.unwrap_or(iterations),
         warmup: cli.warmup.unwrap_or(warmup),
         replays,
-        rounds: cli.check,
+        rounds: cli.check.unwrap_or(rounds),
         check_bytes_max: cli.check_bytes_max,
         seed: cli.seed.unwrap_or_else(seed_from_clock),
         algorithm: cli.algorithm(),
@@ -268,4 +268,35 @@ fn settings(cli: &Cli, kind: MachineKind) -> Settings {
 
 fn seed_from_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+#[cfg(all(test, feature = "sim"))]
+mod tests {
+    use super::*;
+    use crate::team::Side;
+    use clap::Parser;
+
+    /// A rank that runs alone deadlocks, which the simulated machine reports; what follows fails, row by row.
+    #[test]
+    fn failed_rows_are_rows_and_end_the_run() {
+        let path = std::env::temp_dir().join(format!("symmem-bench-{}.json", std::process::id()));
+        let args =
+            ["symmem-bench", "all_reduce", "--device", "sim", "--ranks", "2", "--count", "3", "--json"];
+        let args = args.map(str::to_owned).into_iter().chain([path.display().to_string()]);
+        let Ok(mut job) = Job::new(&Cli::parse_from(args)) else { panic!("the arguments are good") };
+        let mut team = Team::new(&job.machine, 2, &job.config, &job.cases).expect("a team");
+        let case = job.cases[0];
+        team.enqueue(0, &case, Side::Input, Side::Output).expect("launched");
+        team.synchronize().expect_err("its peer does not come");
+        let mut totals = Totals::default();
+        job.run_case(&mut team, &case, &Progress::new(2), &mut totals).expect("written");
+        assert_eq!((totals.rows, totals.failed, team.is_good()), (2, 2, false));
+        assert!(job.finish(&totals).expect_err("rows failed").to_string().contains("2 measurements failed"));
+        let text = std::fs::read_to_string(&path).expect("the rows");
+        std::fs::remove_file(&path).expect("it was there");
+        let rows: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(rows.len(), 2);
+        assert!(rows.iter().all(|row| row["error"].is_string() && row["wrong"].is_null()), "{text}");
+    }
 }

@@ -50,7 +50,31 @@ pub struct CollectiveArgs {
     /// All-reduce: elements of the message. All-gather: bytes of one rank's share.
     pub count: u64,
     /// LL kernels: 8-byte words that one block moves; the host divides so that no kernel has to.
-    pub words_per_block: u64,
+    pub words_per_block: u32,
+    /// LL kernels: one of the `LL_PATH_*` values.
+    pub ll_path: u32,
+}
+
+/// `CollectiveArgs::ll_path`: any message.
+pub const LL_PATH_RAGGED: u32 = 0;
+/// `CollectiveArgs::ll_path`: the message consists of whole words at multiples of 8 bytes.
+pub const LL_PATH_FULL: u32 = 1;
+/// `CollectiveArgs::ll_path`: as [`LL_PATH_FULL`], and each block moves at most one word a thread, in one epoch.
+pub const LL_PATH_ONE_TILE: u32 = 2;
+
+impl CollectiveArgs {
+    /// The shortest path that a message of `len_bytes` may take in blocks of `threads`.
+    pub const fn ll_path_of(&self, len_bytes: u64, threads: u32) -> u32 {
+        let slots = DevBaseLayout::new(self.comm.n_ranks).ll_slots_per_block();
+        let capacity = if threads < slots { threads } else { slots };
+        if !(self.input_offset | self.output_offset | len_bytes).is_multiple_of(LL_PAYLOAD_BYTES) {
+            LL_PATH_RAGGED
+        } else if self.words_per_block > capacity {
+            LL_PATH_FULL
+        } else {
+            LL_PATH_ONE_TILE
+        }
+    }
 }
 
 /// `FaultRecord::state`: nothing happened.

@@ -45,17 +45,11 @@ impl LlSession {
         Self { team, layout, block, epoch: after(last) }
     }
 
-    /// Slots that each sender has in one epoch.
-    #[inline(always)]
-    pub fn slots(&self) -> u32 {
-        self.layout.ll_slots_per_block()
-    }
-
     /// Sends 8 bytes to slot `index` of `peer`.
     #[inline(always)]
     pub fn send(&self, peer: u32, index: u32, payload: u64) {
         let offset = self.slot_offset(self.team.rank(), index);
-        // SAFETY: `DevBase` of every rank is mapped for this device and `index` is below `slots()`.
+        // SAFETY: `DevBase` of every rank is mapped for this device and `index` is below the layout's number of slots.
         unsafe { ptx::st_relaxed_sys_v2_b64(self.team.address(peer, offset), self.packet(payload)) }
     }
 
@@ -76,7 +70,7 @@ impl LlSession {
             for n in 0..N {
                 if wanted[n] {
                     let offset = self.slot_offset(sender, index + n as u32 * step);
-                    // SAFETY: `DevBase` is mapped and the caller's indices are below `slots()`.
+                    // SAFETY: `DevBase` is mapped and the caller's indices are below the layout's number of slots.
                     packets[n] = unsafe { ptx::ld_relaxed_sys_v2_b64(self.team.own_address(offset)) };
                 }
             }

@@ -139,10 +139,15 @@ impl Builder {
     }
 }
 
-/// The target directory that `path` (an `OUT_DIR`, or a program that cargo built) lies in: the nearest folder above it
-/// with cargo's `CACHEDIR.TAG`.
+/// The target directory that `path` (an `OUT_DIR`, or a program that cargo built) lies in; for a build with a named
+/// target, that target's folder in it.
+///
+/// It is the folder above the one with cargo's `.fingerprint`. Newer layouts have none: there, the nearest folder with
+/// cargo's `CACHEDIR.TAG`.
 pub fn outer_target_dir(path: &Path) -> Option<PathBuf> {
-    path.ancestors().skip(1).find(|folder| folder.join("CACHEDIR.TAG").is_file()).map(Path::to_path_buf)
+    let profile = path.ancestors().find(|folder| folder.join(".fingerprint").is_dir());
+    let marked = || path.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    profile.and_then(Path::parent).or_else(marked).map(Path::to_path_buf)
 }
 
 /// One crate under compilation, with the lock held.
@@ -285,6 +290,35 @@ fn dep_info_files(text: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Scratch;
+
+    #[test]
+    fn target_directories_are_found_marked_or_not() {
+        for (case, folders, mark, path, expected) in [
+            ("host", "t/debug/.fingerprint", Some("t"), "t/debug/build/a/out", Some("t")),
+            ("unmarked", "t/debug/.fingerprint", None, "t/debug/build/a/out", Some("t")),
+            ("program", "t/release/.fingerprint", None, "t/release/program", Some("t")),
+            (
+                "cross",
+                "t/triple/debug/.fingerprint",
+                Some("t"),
+                "t/triple/debug/build/a/out",
+                Some("t/triple"),
+            ),
+            ("cache", "t/debug/.fingerprint", Some("."), "t/debug/build/a/out", Some("t")),
+            ("newer", "t/build", Some("t"), "t/build/a/b/out", Some("t")),
+            ("elsewhere", "bin", None, "bin/program", None),
+        ] {
+            let scratch = Scratch::new(&format!("target-{case}"));
+            std::fs::create_dir_all(scratch.path().join(folders)).unwrap();
+            if let Some(folder) = mark {
+                std::fs::write(scratch.path().join(folder).join("CACHEDIR.TAG"), "").unwrap();
+            }
+            let expected =
+                expected.map(|folder| scratch.path().join(folder).components().collect::<PathBuf>());
+            assert_eq!(outer_target_dir(&scratch.path().join(path)), expected, "{case}");
+        }
+    }
 
     #[test]
     fn names_come_from_the_manifest() {

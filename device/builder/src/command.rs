@@ -27,8 +27,9 @@ const PROFILE_VALUES: [(&str, &str); 8] = [
 ];
 
 /// Arrays that a loop indexes stay in registers only if the loop is unrolled whole: at LLVM's own threshold, tiles of 16
-/// elements land in `.local`.
-const UNROLL_FLAG: &str = "-Cllvm-args=-unroll-threshold=4000";
+/// elements land in `.local`. Loops whose length is known at run time only, such as those over ranks, stay loops: copies
+/// of their bodies lengthen the path of the shortest kernels.
+const UNROLL_FLAGS: &str = "-Cllvm-args=-unroll-threshold=4000 -unroll-runtime=false";
 
 /// Whether the crates are optimised as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,7 +109,7 @@ fn sm_flags(request: &Request) -> Vec<OsString> {
         "-Zremap-cwd-prefix=".into(),
         format!("-Ctarget-cpu=sm_{}", request.sm).into(),
         format!("-Ctarget-feature=+ptx{}", request.ptx_version).into(),
-        UNROLL_FLAG.into(),
+        UNROLL_FLAGS.into(),
     ];
     if let Some(nonce) = request.force {
         flags.push(format!("-Cmetadata=force{nonce}").into());
@@ -145,7 +146,7 @@ mod tests {
             last,
             format!(
                 "--emit=asm=/t/asm/k_sm90.s -Zremap-cwd-prefix= -Ctarget-cpu=sm_90 -Ctarget-feature=+ptx84 \
-                 {UNROLL_FLAG}"
+                 {UNROLL_FLAGS}"
             )
         );
         assert!(!rustflags(Path::new("/rs")).contains("sm_"));

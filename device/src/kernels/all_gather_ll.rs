@@ -10,27 +10,32 @@
 //! Ordering: all that crosses the link is LL packets; see [`crate::ll`]. In place, `in` is `out[r]`, which is loaded and
 //! stored by the same thread with the same bytes.
 
-use super::words::{Words, is_full};
-use crate::abi::CollectiveArgs;
+use super::words::{WORDS_PER_THREAD, Words};
+use crate::abi::{CollectiveArgs, LL_PATH_FULL, LL_PATH_ONE_TILE};
 use crate::ll::LlSession;
 use crate::wait::Watch;
 
 #[inline(always)]
 pub(super) fn all_gather_ll(args: &CollectiveArgs) {
-    if is_full(args, args.count) {
-        run::<4, true>(args);
-    } else {
-        run::<1, false>(args);
+    match args.ll_path {
+        LL_PATH_ONE_TILE => run::<1, true, true>(args),
+        LL_PATH_FULL => run::<WORDS_PER_THREAD, true, false>(args),
+        _ => run::<1, false, false>(args),
     }
 }
 
 #[inline(always)]
-fn run<const N: usize, const FULL: bool>(args: &CollectiveArgs) {
+fn run<const N: usize, const FULL: bool, const ONE_TILE: bool>(args: &CollectiveArgs) {
+    let mut words = Words::<N, FULL, ONE_TILE>::new(args, args.count);
+    if words.is_empty() {
+        return;
+    }
+    // The first load is under way before anything waits for the epoch.
+    let mut own = words.load();
     let mut watch = Watch::enter(&args.comm);
     let mut session = LlSession::begin(&args.comm);
-    let mut words = Words::<N, FULL>::new(args, args.count, session.slots());
-    while !words.is_empty() {
-        let own = words.load_and_send(&session);
+    loop {
+        words.send(&session, own);
         let is_last = words.is_last_tile();
         if is_last {
             session.save_epoch();
@@ -47,6 +52,7 @@ fn run<const N: usize, const FULL: bool>(args: &CollectiveArgs) {
             break;
         }
         words.next_tile();
+        own = words.load();
         session.next_epoch();
     }
     watch.leave();

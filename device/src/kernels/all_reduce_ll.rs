@@ -11,47 +11,61 @@
 //! Ordering: all that crosses the link is LL packets; see [`crate::ll`]. Each word of the output is stored by the thread
 //! that loaded the same word of the input, so in and out may be the same memory.
 
-use super::words::{Words, is_full};
-use crate::abi::CollectiveArgs;
+use super::words::{WORDS_PER_THREAD, Words};
+use crate::abi::{CollectiveArgs, LL_PATH_FULL, LL_PATH_ONE_TILE};
 use crate::element::{Element, Reduction, finish_word, fold_word};
 use crate::ll::LlSession;
 use crate::wait::Watch;
 
 #[inline(always)]
 pub(super) fn all_reduce_ll<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    if is_full(args, args.count * T::BYTES) {
-        run::<T, O, 4, true>(args);
-    } else {
-        run::<T, O, 1, false>(args);
+    match args.ll_path {
+        LL_PATH_ONE_TILE => run::<T, O, 1, true, true>(args),
+        LL_PATH_FULL => run::<T, O, WORDS_PER_THREAD, true, false>(args),
+        _ => run::<T, O, 1, false, false>(args),
     }
 }
 
 #[inline(always)]
-fn run<T: Element, O: Reduction<T::Acc>, const N: usize, const FULL: bool>(args: &CollectiveArgs) {
+fn run<T: Element, O: Reduction<T::Acc>, const N: usize, const FULL: bool, const ONE_TILE: bool>(
+    args: &CollectiveArgs,
+) {
+    let mut words = Words::<N, FULL, ONE_TILE>::new(args, args.count * T::BYTES);
+    if words.is_empty() {
+        return;
+    }
+    // The first load is under way before anything waits for the epoch.
+    let mut own = words.load();
     let mut watch = Watch::enter(&args.comm);
     let mut session = LlSession::begin(&args.comm);
-    let mut words = Words::<N, FULL>::new(args, args.count * T::BYTES, session.slots());
-    while !words.is_empty() {
-        let own = words.load_and_send(&session);
+    loop {
+        words.send(&session, own);
         let is_last = words.is_last_tile();
         if is_last {
             session.save_epoch();
         }
-        let folded = receive_and_fold::<T, O, N, FULL>(&words, &session, &mut watch, own);
+        let folded = receive_and_fold::<T, O, N, FULL, ONE_TILE>(&words, &session, &mut watch, own);
         words.store(0, folded);
         session.retire_bank();
         if is_last {
             break;
         }
         words.next_tile();
+        own = words.load();
         session.next_epoch();
     }
     watch.leave();
 }
 
 #[inline(always)]
-fn receive_and_fold<T: Element, O: Reduction<T::Acc>, const N: usize, const FULL: bool>(
-    words: &Words<N, FULL>,
+fn receive_and_fold<
+    T: Element,
+    O: Reduction<T::Acc>,
+    const N: usize,
+    const FULL: bool,
+    const ONE_TILE: bool,
+>(
+    words: &Words<N, FULL, ONE_TILE>,
     session: &LlSession,
     watch: &mut Watch,
     own: [u64; N],

@@ -1,7 +1,7 @@
 //! The words of a block's share, one epoch's worth at a time.
 
 use super::share::{Share, min};
-use crate::abi::{CollectiveArgs, LL_PAYLOAD_BYTES};
+use crate::abi::{CollectiveArgs, DevBaseLayout, LL_PAYLOAD_BYTES};
 use crate::ll::LlSession;
 use crate::ptx;
 use crate::span::{load_word, store_word};
@@ -12,7 +12,8 @@ use crate::wait::Watch;
 /// The part of a block's share that one epoch moves: up to `N` words a thread.
 ///
 /// With `FULL`, the message consists of whole words at multiples of 8 bytes; else any word may be ragged or misaligned.
-pub(super) struct Words<const N: usize, const FULL: bool> {
+/// With `ONE_TILE`, the share fits in one epoch.
+pub(super) struct Words<const N: usize, const FULL: bool, const ONE_TILE: bool> {
     pub(super) team: Team,
     input: SymPtr<u8>,
     output: SymPtr<u8>,
@@ -21,23 +22,22 @@ pub(super) struct Words<const N: usize, const FULL: bool> {
     capacity: u64,
 }
 
-/// Whether a message of `len_bytes` consists of whole words at multiples of 8 bytes.
-#[inline(always)]
-pub(super) fn is_full(args: &CollectiveArgs, len_bytes: u64) -> bool {
-    (args.input_offset | args.output_offset | len_bytes) & (LL_PAYLOAD_BYTES - 1) == 0
-}
+/// Words that one thread has in flight where a block's share is larger than the block.
+pub(super) const WORDS_PER_THREAD: usize = 4;
 
-impl<const N: usize, const FULL: bool> Words<N, FULL> {
+impl<const N: usize, const FULL: bool, const ONE_TILE: bool> Words<N, FULL, ONE_TILE> {
     /// This block's words of a message of `len_bytes`.
     #[inline(always)]
-    pub(super) fn new(args: &CollectiveArgs, len_bytes: u64, slots: u32) -> Self {
+    pub(super) fn new(args: &CollectiveArgs, len_bytes: u64) -> Self {
+        let slots = DevBaseLayout::new(args.comm.n_ranks).ll_slots_per_block();
         let n_words = (len_bytes + (LL_PAYLOAD_BYTES - 1)) / LL_PAYLOAD_BYTES;
+        let words_per_block = args.words_per_block as u64;
         Self {
             team: Team::new(&args.comm),
             input: SymPtr::new(args.input_offset),
             output: SymPtr::new(args.output_offset),
             len_bytes,
-            share: Share::of_size(n_words, thread::block_idx_x(), args.words_per_block),
+            share: Share::of_size(n_words, thread::block_idx_x(), words_per_block),
             capacity: min(slots as u64, thread::block_dim_x() as u64 * N as u64),
         }
     }
@@ -49,7 +49,7 @@ impl<const N: usize, const FULL: bool> Words<N, FULL> {
 
     #[inline(always)]
     pub(super) fn is_last_tile(&self) -> bool {
-        self.share.end - self.share.start <= self.capacity
+        ONE_TILE || self.share.end - self.share.start <= self.capacity
     }
 
     #[inline(always)]
@@ -67,7 +67,7 @@ impl<const N: usize, const FULL: bool> Words<N, FULL> {
     #[inline(always)]
     pub(super) fn has(&self, n: usize) -> bool {
         let slot = self.slot(n) as u64;
-        slot < self.capacity && slot < self.share.end - self.share.start
+        (ONE_TILE || slot < self.capacity) && slot < self.share.end - self.share.start
     }
 
     /// Offset of this thread's `n`-th word in the message, in bytes.
@@ -76,15 +76,29 @@ impl<const N: usize, const FULL: bool> Words<N, FULL> {
         (self.share.start + self.slot(n) as u64) * LL_PAYLOAD_BYTES
     }
 
-    /// Loads this thread's words and sends them to every peer. The words that it does not have are 0.
+    /// Loads this thread's words. The words that it does not have are 0.
     #[inline(always)]
-    pub(super) fn load_and_send(&self, session: &LlSession) -> [u64; N] {
+    pub(super) fn load(&self) -> [u64; N] {
         let mut own = [0; N];
         for n in 0..N {
             if self.has(n) {
-                own[n] = self.load(self.input.add_bytes(self.at(n)).own(self.team), self.at(n));
+                let address = self.input.add_bytes(self.at(n)).own(self.team);
+                // SAFETY: the host checked that the input lies inside a window; with `FULL` it is aligned.
+                own[n] = unsafe {
+                    if FULL {
+                        ptx::ld_weak_b64(address)
+                    } else {
+                        load_word(address, self.word_bytes(self.at(n)))
+                    }
+                };
             }
         }
+        own
+    }
+
+    /// Sends this thread's words to every peer.
+    #[inline(always)]
+    pub(super) fn send(&self, session: &LlSession, own: [u64; N]) {
         let mut distance = 1;
         while distance < self.team.n_ranks() {
             let peer = self.team.neighbour(distance);
@@ -95,7 +109,6 @@ impl<const N: usize, const FULL: bool> Words<N, FULL> {
             }
             distance += 1;
         }
-        own
     }
 
     /// This thread's words from `sender`; the words that it does not have are 0.
@@ -124,12 +137,6 @@ impl<const N: usize, const FULL: bool> Words<N, FULL> {
                 }
             }
         }
-    }
-
-    #[inline(always)]
-    fn load(&self, address: u64, at: u64) -> u64 {
-        // SAFETY: the host checked that the input lies inside a window; with `FULL` it is aligned.
-        unsafe { if FULL { ptx::ld_weak_b64(address) } else { load_word(address, self.word_bytes(at)) } }
     }
 
     /// Bytes of the word at `at`: 8, or fewer at the end of the message.

@@ -109,13 +109,15 @@ impl Comm {
             return Ok(());
         }
         let plan = self.plan(call.collective, call.count, call.dtype, call.op)?;
-        let args = CollectiveArgs {
+        let mut args = CollectiveArgs {
             comm: self.dev_comm(),
             input_offset: call.input.flat_bytes(),
             output_offset: call.output.flat_bytes(),
             count: if plan.kernel.dtype.is_some() { call.count } else { input_bytes },
             words_per_block: plan.words_per_block,
+            ll_path: 0,
         };
+        args.ll_path = args.ll_path_of(input_bytes, plan.shape.threads);
         self.order().enter(call.stream, [call.input.window, call.output.window])?;
         self.kernels().launch(plan.kernel, call.stream, plan.shape, &args)
     }

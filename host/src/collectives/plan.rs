@@ -43,7 +43,7 @@ pub struct Plan {
     /// Its launch.
     pub shape: LaunchShape,
     /// 8-byte words per block, for LL kernels.
-    pub words_per_block: u64,
+    pub words_per_block: u32,
 }
 
 /// Messages up to this many bytes per rank and peer go by LL packets, whose two halves double the traffic but save two
@@ -85,7 +85,7 @@ pub fn plan(problem: &Problem) -> Result<Plan> {
         hint: "no kernel in the table does this combination".into(),
     })?;
     Ok(match kernel.algorithm {
-        Algorithm::Ll => ll_shape(kernel, bytes, problem),
+        Algorithm::Ll => ll_shape(kernel, bytes, problem)?,
         Algorithm::TwoShotLdSt | Algorithm::St => barrier_shape(kernel, bytes, problem),
     })
 }
@@ -160,7 +160,7 @@ fn candidates(problem: &Problem) -> impl Iterator<Item = Candidate> {
 }
 
 /// One word a thread as long as that keeps the blocks few, then larger and more blocks.
-fn ll_shape(kernel: &'static KernelSpec, bytes: u64, problem: &Problem) -> Plan {
+fn ll_shape(kernel: &'static KernelSpec, bytes: u64, problem: &Problem) -> Result<Plan> {
     let words = bytes.div_ceil(LL_PAYLOAD_BYTES).max(1);
     let small_blocks = words.div_ceil(LL_THREADS_SMALL.into()).min(LL_BLOCKS_SMALL.into());
     let threads =
@@ -168,7 +168,9 @@ fn ll_shape(kernel: &'static KernelSpec, bytes: u64, problem: &Problem) -> Plan 
     let blocks = words.div_ceil(threads);
     let blocks = limited(blocks, LL_BLOCKS_MAX, problem);
     let shape = LaunchShape { blocks, threads: threads as u32, shared_bytes: 0 };
-    Plan { kernel, shape, words_per_block: words.div_ceil(blocks.into()) }
+    let words_per_block = u32::try_from(words.div_ceil(blocks.into()))
+        .map_err(|_| ErrorKind::SizeOverflow { what: format!("{} by LL packets", problem.name()) })?;
+    Ok(Plan { kernel, shape, words_per_block })
 }
 
 /// As many blocks as have enough to move.
@@ -223,7 +225,7 @@ mod tests {
             prop_assert!(blocks <= limit);
             if plan.kernel.algorithm == Algorithm::Ll {
                 let words = (problem.count * problem.dtype.bytes()).div_ceil(LL_PAYLOAD_BYTES);
-                prop_assert!(plan.words_per_block * u64::from(blocks) >= words);
+                prop_assert!(u64::from(plan.words_per_block) * u64::from(blocks) >= words);
             }
             let text = explain(&problem);
             prop_assert!(text.contains(plan.kernel.algorithm.name()));

@@ -94,7 +94,7 @@ impl StreamOrder {
             CaptureState::None => Ok(()),
             _ => Err(capture(
                 "the stream of the communicator's last operation is being captured now, so nothing outside that \
-                 capture can wait for it; end the capture first",
+                 capture can wait for it; end the capture first, or use a stream of it",
             )),
         }
     }

@@ -75,6 +75,10 @@ fn nodes(graph: CUgraph) -> Result<Vec<CUgraphNode>> {
     let mut n_nodes = 0;
     // SAFETY: a null list asks for the number alone.
     unsafe { call!(cuGraphGetNodes(graph, std::ptr::null_mut(), &mut n_nodes), "graph {graph:p}") }?;
+    // The driver refuses to fill an empty list.
+    if n_nodes == 0 {
+        return Ok(Vec::new());
+    }
     let mut nodes = vec![std::ptr::null_mut(); n_nodes];
     // SAFETY: the list has room for `n_nodes`.
     unsafe { call!(cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut n_nodes), "graph {graph:p}") }?;

@@ -19,7 +19,7 @@ use super::report;
 use crate::backend::StreamHandle;
 use crate::{ErrorKind, Result};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -43,6 +43,8 @@ pub struct SimMachine {
     changed: Condvar,
     /// Host threads that want the lock.
     n_waiting: AtomicUsize,
+    /// How often the lock was taken.
+    n_taken: AtomicU64,
 }
 
 /// What the lock guards.
@@ -116,8 +118,13 @@ impl SimMachine {
             stall: None,
             instructions_at_milestone: 0,
         };
-        let (core, changed, n_waiting) = (Mutex::new(core), Condvar::new(), AtomicUsize::new(0));
-        Ok(Arc::new(Self { config, core, changed, n_waiting }))
+        Ok(Arc::new(Self {
+            config,
+            core: Mutex::new(core),
+            changed: Condvar::new(),
+            n_waiting: AtomicUsize::new(0),
+            n_taken: AtomicU64::new(0),
+        }))
     }
 
     /// The configuration.
@@ -144,10 +151,16 @@ impl SimMachine {
 
     /// Takes the lock for a call of the host.
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
-        self.n_waiting.fetch_add(1, Ordering::Relaxed);
-        let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
-        self.n_waiting.fetch_sub(1, Ordering::Relaxed);
+        let mut core = self.take();
         core.host_threads.insert(std::thread::current().id());
+        core
+    }
+
+    fn take(&self) -> MutexGuard<'_, Core> {
+        self.n_waiting.fetch_add(1, Ordering::Relaxed);
+        let core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+        self.n_waiting.fetch_sub(1, Ordering::Relaxed);
+        self.n_taken.fetch_add(1, Ordering::Relaxed);
         core
     }
 
@@ -168,8 +181,12 @@ impl SimMachine {
             return Ok(true);
         }
         // Between two polls even a lone host thread may put in what the machine waits for.
-        if core.slice(&self.config) == SliceEnd::Stalled && core.stalled_for() >= self.grace() {
-            self.end_stall(&mut core);
+        if core.slice(&self.config) == SliceEnd::Stalled {
+            if core.stalled_for() >= self.grace() {
+                self.end_stall(&mut core);
+            } else {
+                core.engine.look_again();
+            }
         }
         is_done(&mut core)
     }
@@ -191,14 +208,16 @@ impl SimMachine {
         if self.n_waiting.load(Ordering::Relaxed) == 0 {
             return core;
         }
+        // The lock alone is not fair: whoever gave it back would mostly have it again.
+        let before = self.n_taken.load(Ordering::Relaxed);
         drop(core);
         for _ in 0..YIELDS_MAX {
-            if self.n_waiting.load(Ordering::Relaxed) == 0 {
+            if self.n_taken.load(Ordering::Relaxed) != before {
                 break;
             }
             std::thread::yield_now();
         }
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.take()
     }
 
     /// Waits a little for a change from outside; acts on the stall when that has not come in time.
@@ -206,7 +225,7 @@ impl SimMachine {
         if core.host_threads.len() > 1 && core.stalled_for() < self.grace() {
             let wait = self.changed.wait_timeout(core, LOOK_AGAIN);
             core = wait.unwrap_or_else(PoisonError::into_inner).0;
-            core.engine.end_quiet();
+            core.engine.look_again();
         } else {
             self.end_stall(&mut core);
         }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 const FILE_LINES_MAX: usize = 450;
 const FUNCTION_LINES_MAX: usize = 70;
-/// Folders of the workspace that are not sources of its own.
-const SKIPPED: [&str; 4] = ["target", "dist", ".git", "node_modules"];
+/// Folders of the workspace that are not sources of its own, beside hidden ones.
+const SKIPPED: [&str; 2] = ["target", "dist"];
 
 /// Checks every Rust file of the workspace and prints all findings.
 pub(super) fn run() -> Result<()> {
@@ -38,7 +38,8 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     for entry in entries {
         let entry = entry?;
         let (path, kind) = (entry.path(), entry.file_type()?);
-        let is_skipped = entry.file_name().to_str().is_none_or(|name| SKIPPED.contains(&name));
+        let is_skipped =
+            entry.file_name().to_str().is_none_or(|name| name.starts_with('.') || SKIPPED.contains(&name));
         if kind.is_dir() && !is_skipped {
             collect(&path, files)?;
         } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "rs") {

@@ -35,6 +35,9 @@ use std::collections::BinaryHeap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+/// Polls of each waiting thread when it looks again whether something outside the machine has changed.
+const POLLS_PER_LOOK: u64 = 64;
+
 /// Why the engine stopped running.
 #[derive(Debug)]
 pub(crate) enum RunEnd {
@@ -79,8 +82,9 @@ pub(crate) trait Run: Debug + Send {
     fn n_progress(&self) -> u64;
     /// Lets time pass in a stall; `false` when that makes no sense any more.
     fn jump_clock(&mut self) -> bool;
-    /// The host changed something: whoever polls gets all his polls again before the machine counts as stalled.
-    fn end_quiet(&mut self);
+    /// Gives every thread that polls a few more polls before the machine counts as stalled again: something outside the
+    /// machine may have changed.
+    fn look_again(&mut self);
     /// What every thread waits for, in the order of devices, kernels, blocks and threads.
     fn waiting(&self) -> Vec<WaitingThread>;
     /// Blocks that have not started, with their kernels.
@@ -174,8 +178,15 @@ impl<P: Probe> Engine<P> {
 
     /// Whether every thread that waits has polled long enough without any change.
     fn is_quiet(&self) -> bool {
-        let n_waiting = (self.polling.len() + self.sleeping.len()) as u64;
-        self.active.is_empty() && self.quiet_polls >= n_waiting * u64::from(self.config.stall_polls)
+        self.active.is_empty() && self.quiet_polls >= self.quiet_polls_max()
+    }
+
+    fn n_pollers(&self) -> u64 {
+        (self.polling.len() + self.sleeping.len()) as u64
+    }
+
+    fn quiet_polls_max(&self) -> u64 {
+        self.n_pollers() * u64::from(self.config.stall_polls)
     }
 
     /// Makes sure that a thread can run; `Err` tells why none can.
@@ -210,7 +221,7 @@ impl<P: Probe> Run for Engine<P> {
         let place = self.keep_grid(grid);
         self.starting.push(place);
         self.may_start = true;
-        self.end_quiet();
+        self.quiet_polls = 0;
     }
 
     fn run(&mut self, map: &AddressMap, budget: u64) -> RunEnd {
@@ -250,11 +261,11 @@ impl<P: Probe> Run for Engine<P> {
 
     fn jump_clock(&mut self) -> bool {
         self.quiet_polls = 0;
-        !(self.polling.is_empty() && self.sleeping.is_empty()) && self.clock.jump_in_stall()
+        self.n_pollers() > 0 && self.clock.jump_in_stall()
     }
 
-    fn end_quiet(&mut self) {
-        self.quiet_polls = 0;
+    fn look_again(&mut self) {
+        self.quiet_polls = self.quiet_polls_max().saturating_sub(self.n_pollers() * POLLS_PER_LOOK);
     }
 
     fn waiting(&self) -> Vec<WaitingThread> {

@@ -75,8 +75,11 @@ impl<'a> Cursor<'a> {
 
     /// As [`Cursor::integer`], of at most 32 bits.
     pub(crate) fn integer32(&mut self) -> PtxResult<u32> {
-        let error = self.unexpected("an integer of at most 32 bits");
-        u32::try_from(self.integer()?).map_err(|_| error)
+        let start = self.at;
+        u32::try_from(self.integer()?).map_err(|_| {
+            self.at = start;
+            self.unexpected("an integer of at most 32 bits")
+        })
     }
 
     /// Steps over the rest of a directive that ends with its line.

@@ -158,3 +158,36 @@ fn modules_must_fit_the_driver_and_the_device() {
     );
     assert_eq!(machine.live(), LiveCounts::default());
 }
+
+#[test]
+fn ranks_exchange_words_in_every_size_and_seed() {
+    for (n_ranks, threads, seed) in [(1, 32, 1), (2, 64, 2), (3, 33, 3), (5, 128, 4), (8, 256, 5)] {
+        let bed = Bed::new(SimConfig { n_devices: n_ranks, seed, ..SimConfig::default() });
+        let stride = 2 * GRAIN;
+        let base = bed.machine.address_reserve(stride * u64::from(n_ranks), 0, 0).unwrap();
+        for rank in 0..n_ranks {
+            let physical = bed.machine.mem_create(rank, GRAIN).unwrap();
+            let place = base + u64::from(rank) * stride;
+            bed.machine.mem_map(place, GRAIN, physical).unwrap();
+            (0..n_ranks)
+                .for_each(|d| bed.machine.mem_set_access(place, GRAIN, d, Access::ReadWrite).unwrap());
+        }
+        for epoch in 1..4 {
+            let before = bed.machine.counters().unwrap();
+            for rank in 0..n_ranks {
+                let arguments = [base, stride, rank.into(), n_ranks.into(), epoch];
+                bed.launch(rank, "all_to_all", (1, threads), &arguments);
+            }
+            (0..n_ranks).for_each(|rank| bed.synchronize(rank).unwrap());
+            let after = bed.machine.counters().unwrap();
+            let pairs = u64::from(n_ranks * (n_ranks - 1));
+            assert_eq!(after.link_bytes - before.link_bytes, pairs * u64::from(threads) * 8);
+            assert_eq!(after.hops - before.hops, u64::from(n_ranks > 1));
+            for rank in 0..n_ranks {
+                let sums = bed.words(rank, base + u64::from(rank) * stride + MIB, threads as usize);
+                let senders = n_ranks * (n_ranks - 1) / 2 * 1000;
+                assert_eq!(sums, (0..threads).map(|word| senders + n_ranks * word).collect::<Vec<_>>());
+            }
+        }
+    }
+}

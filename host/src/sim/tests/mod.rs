@@ -3,6 +3,7 @@
 mod capture;
 mod determinism;
 mod kernels;
+mod order;
 mod reports;
 mod vmm;
 

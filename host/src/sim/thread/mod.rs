@@ -1,9 +1,9 @@
 //! Runs one thread of a kernel until it must stop.
 //!
-//! Who moves the program counter: [`run`] leaves it at the instruction that stopped the thread. After
-//! [`Stop::BlockBarrier`], [`Stop::Warp`] and [`Stop::Sleep`] the machine calls [`resume_with`] once, which writes the
-//! instruction's results, if it has any, and steps over it. After [`Stop::Budget`] the next [`run`] goes on by itself.
-//! After [`Stop::Exit`] and [`Stop::Fault`] the thread is at its end.
+//! Who moves the program counter: [`run`] leaves it at the instruction at which the thread stopped. After the
+//! [`Stop`](crate::sim::interface::Stop)s `BlockBarrier` (one that only arrives too), `Warp` and `Sleep` the machine
+//! calls [`resume_with`] once, which writes the instruction's results, if it has any, and steps over it. After `Budget`
+//! the next [`run`] goes on by itself. After `Exit` and `Fault` the thread is at its end.
 
 mod memory;
 mod run;

@@ -162,7 +162,7 @@ fn faults_stay_at_their_instruction() {
     let own = ".local .align 8 .b8 own[16];";
     let table = [
         ("ld.global.b32 %r0, [%d1+4096]", Fault::Unmapped { address: GLOBAL + 4096 }),
-        ("st.global.b32 [0], 1", Fault::Unmapped { address: 0 }),
+        ("mov.b64 %d2, 0; st.global.b32 [%d2], 1", Fault::Unmapped { address: 0 }),
         ("ld.param.b32 %r0, [args+300]", Fault::OutOfBounds { address: 300, len_bytes: 256 }),
         ("ld.param.b32 %r0, [args+2]", Fault::Misaligned { address: 2, required: 4 }),
         ("st.local.b64 [own+16], 1", Fault::OutOfBounds { address: 16, len_bytes: 16 }),
@@ -183,7 +183,7 @@ fn shared_variables_are_placed_in_order_with_dynamic_ones_behind() {
         .shared .align 4 .b8 unused[512];\n.shared .align 4 .b8 small[12];\n.shared .align 16 .f32 big[8];\n\
         .extern .shared .align 32 .b8 dynamic[];\n\
         .visible .entry k() { .reg .b64 %d<9>; mov.b64 %d1, small; mov.b64 %d2, big; mov.b64 %d3, dynamic;\n\
-        st.global.v2.b64 [1048576], {%d1, %d2}; st.global.b64 [1048592], %d3; }";
+        mov.b64 %d4, 1048576; st.global.v2.b64 [%d4], {%d1, %d2}; st.global.b64 [%d4+16], %d3; }";
     let kernel = crate::sim::ptx::parse(text).unwrap().kernels.remove(0);
     assert_eq!(kernel.shared_bytes, 48);
     let mut machine = Machine { global: vec![0; 24], ..Machine::default() };

@@ -18,8 +18,9 @@ impl Snippet {
     /// Loads `text`, one or several instructions.
     pub(crate) fn new(text: &str) -> Self {
         let names = registers(text);
-        let mut body =
-            String::from(".reg .pred %p<9>;\n.reg .b16 %h<9>;\n.reg .b32 %r<9>, %t;\n.reg .b64 %d<9>;\n");
+        let mut body = String::from(
+            ".reg .pred %p<9>;\n.reg .b16 %h<9>;\n.reg .b32 %r<9>, %t;\n.reg .b64 %d<9>, %out;\n",
+        );
         for (index, name) in names.iter().skip(1).enumerate() {
             let load = match &name[..2] {
                 "%p" => format!("ld.param.b32 %t, [args+{}];\nsetp.ne.u32 {name}, %t, 0;", 8 * index),
@@ -27,10 +28,12 @@ impl Snippet {
             };
             writeln!(body, "{load}").unwrap();
         }
-        writeln!(body, "{text};").unwrap();
+        // A block ends without a semicolon.
+        let end = if text.ends_with("; }") || text.ends_with(";}") { "" } else { ";" };
+        writeln!(body, "{text}{end}\nmov.b64 %out, {GLOBAL};").unwrap();
         match &names[0][..2] {
-            "%p" => writeln!(body, "selp.b32 %t, 1, 0, {};\nst.global.b32 [{GLOBAL}], %t;", names[0]),
-            width => writeln!(body, "st.global.b{} [{GLOBAL}], {};", bits(width), names[0]),
+            "%p" => writeln!(body, "selp.b32 %t, 1, 0, {};\nst.global.b32 [%out], %t;", names[0]),
+            width => writeln!(body, "st.global.b{} [%out], {};", bits(width), names[0]),
         }
         .unwrap();
         Self { text: text.to_owned(), kernel: kernel(&body) }

@@ -223,3 +223,30 @@ fn locations_name_the_line_of_the_source() {
     assert!(file.ends_with("nvptx/mod.rs") && line == 125, "{file}:{line}");
     assert_eq!(location_of(kernel, "st.").source, Some(("device/src/lib.rs", 14)));
 }
+
+#[test]
+fn inlined_lines_name_both_places() {
+    let body = ".loc 1 7 3\nmov.b32 %r1, 1;\n.loc 2 9 1, function_name $L__info_string0, inlined_at 1 8 5\n\
+        mov.b32 %r1, 2;\n.loc 1 0 5\nmov.b32 %r1, 3;";
+    let head = ".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 %r<9>;\n";
+    let files = ".file 1 \"kernel.rs\", 1700000000, 512\n.file 2 \"ptx.rs\"\n";
+    let module = parse(&format!("{head}{body}\nret;\n}}\n{files}")).unwrap();
+    let kernel = &module.kernels[0];
+    let places: Vec<_> =
+        (0..3).map(|pc| (kernel.location(pc).source, kernel.location(pc).inlined_at)).collect();
+    assert_eq!(places[0], (Some(("kernel.rs", 7)), None));
+    assert_eq!(places[1], (Some(("ptx.rs", 9)), Some(("kernel.rs", 8))));
+    // Line 0 marks code that has no line of its own.
+    assert_eq!(places[2], (None, None));
+    let text = "PTX line 10: `mov.b32 %r1, 2;` (ptx.rs:9, inlined at kernel.rs:8)";
+    assert_eq!(kernel.location(1).to_string(), text);
+}
+
+#[test]
+fn errors_name_their_origin() {
+    let error = parse(".version 8.4\n.target sm_90\nrubbish").unwrap_err().with_origin("kernels.ptx");
+    assert_eq!(
+        error.to_string(),
+        "PTX from kernels.ptx cannot be loaded: line 3: unknown directive `rubbish`"
+    );
+}

@@ -2,5 +2,6 @@
 
 mod kernels;
 pub(crate) mod machine;
+mod numeric;
 mod speed;
 mod stops;

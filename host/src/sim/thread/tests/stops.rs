@@ -10,7 +10,7 @@ const REGISTERS: &str = ".reg .pred %p<9>;\n.reg .b32 %r<9>;\n.reg .b64 %d<9>;\n
 
 /// Runs a body that leaves its value in `%r0`; the first stop and the value.
 fn first_stop(body: &str, results: [u64; 2]) -> (Stop, u64) {
-    let kernel = kernel(&format!("{REGISTERS}{body};\nst.global.b32 [{GLOBAL}], %r0;"));
+    let kernel = kernel(&format!("{REGISTERS}{body};\nmov.b64 %d8, {GLOBAL};\nst.global.b32 [%d8], %r0;"));
     let mut machine = Machine { global: vec![0; 8], ..Machine::default() };
     let (stops, _) = run_to_end(&kernel, &mut machine, results);
     assert_eq!(stops.last(), Some(&Stop::Exit), "{body}");
@@ -59,7 +59,7 @@ fn exchanges_of_a_warp() {
         ("shfl.sync.up.b32 %r0, 6, 1, 0, -1", [41, 1], u32::MAX, shuffle(0, 1, 0), 41),
         ("shfl.sync.down.b32 %r0, 6, 2, 31, 3", [41, 1], 3, shuffle(1, 2, 31), 41),
         (
-            "shfl.sync.bfly.b32 _|%p0, 6, 16, 31, -1; selp.b32 %r0, 1, 2, %p0",
+            "shfl.sync.bfly.b32 %r1|%p0, 6, 16, 31, -1; selp.b32 %r0, 1, 2, %p0",
             [41, 0],
             u32::MAX,
             shuffle(2, 16, 31),
@@ -154,7 +154,7 @@ fn special_registers() {
             (_, true) => format!("mov.u64 %d0, {name};"),
             (_, false) => format!("mov.u32 %r0, {name}; cvt.u64.u32 %d0, %r0;"),
         };
-        let kernel = kernel(&format!("{REGISTERS}{read}\nst.global.b64 [{GLOBAL}], %d0;"));
+        let kernel = kernel(&format!("{REGISTERS}{read}\nmov.b64 %d8, {GLOBAL};\nst.global.b64 [%d8], %d0;"));
         let mut machine = Machine { global: vec![0; 8], specials: specials.clone(), ..Machine::default() };
         assert_eq!(run_to_end(&kernel, &mut machine, [0; 2]).0, [Stop::Exit]);
         assert_eq!(machine.words()[0], expected, "{name}");
@@ -168,7 +168,8 @@ const LOOP: &str = "mov.b32 %r1, 0; mov.b32 %r0, 0;\n\
 
 /// Runs [`LOOP`] with a budget per call; the stops that are not of the budget, the steps, and the value.
 fn sliced(budget: u32) -> (usize, u32, u64) {
-    let kernel = kernel(&format!("{REGISTERS}{LOOP}\nst.global.b32 [{GLOBAL}], %r0; exit;"));
+    let kernel =
+        kernel(&format!("{REGISTERS}{LOOP}\nmov.b64 %d8, {GLOBAL};\nst.global.b32 [%d8], %r0; exit;"));
     let mut machine = Machine { global: vec![0; 8], ..Machine::default() };
     let mut registers = vec![7; kernel.n_registers as usize];
     let mut thread = ThreadState::new(&kernel, &mut registers);
@@ -223,8 +224,9 @@ fn a_jump_past_its_table_is_a_fault() {
 fn labels_and_registers_of_a_block_are_its_own() {
     let block = "{ .reg .pred p; .reg .b32 n; mov.b32 n, 3; again: add.s32 %r0, %r0, 1; add.s32 n, n, -1;\n\
         setp.ne.s32 p, n, 0; @p bra again; { .reg .b64 n; mov.b64 n, 5; } }";
-    let kernel =
-        kernel(&format!("{REGISTERS}mov.b32 %r0, 0;\n{block}\n{block}\nst.global.b32 [{GLOBAL}], %r0;"));
+    let kernel = kernel(&format!(
+        "{REGISTERS}mov.b32 %r0, 0;\n{block}\n{block}\nmov.b64 %d8, {GLOBAL};\nst.global.b32 [%d8], %r0;"
+    ));
     let mut machine = Machine { global: vec![0; 8], ..Machine::default() };
     assert_eq!(run_to_end(&kernel, &mut machine, [0; 2]).0, [Stop::Exit]);
     assert_eq!(machine.words()[0], 6);
