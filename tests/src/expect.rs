@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use symmem::{Error, ErrorKind};
 
 /// The error of a result that must be one.
-pub fn error_of<T: Debug>(what: &str, result: symmem::Result<T>) -> Result<Error> {
+pub(crate) fn error_of<T: Debug>(what: &str, result: symmem::Result<T>) -> Result<Error> {
     match result {
         Ok(value) => bail!("{what}: expected an error, got {value:?}"),
         Err(error) => Ok(error),
@@ -13,7 +13,7 @@ pub fn error_of<T: Debug>(what: &str, result: symmem::Result<T>) -> Result<Error
 }
 
 /// Fails unless the result is an error of a kind that `is` accepts, whose text has every one of `words` in it.
-pub fn expect<T: Debug>(
+pub(crate) fn expect<T: Debug>(
     what: &str,
     result: symmem::Result<T>,
     is: impl FnOnce(&ErrorKind) -> bool,
@@ -29,9 +29,10 @@ pub fn expect<T: Debug>(
 }
 
 /// Shorthand for a kind of error, whatever its operands: `kind!(Mismatch)`.
-#[macro_export]
 macro_rules! kind {
     ($name:ident) => {
         |kind: &symmem::ErrorKind| matches!(kind, symmem::ErrorKind::$name { .. })
     };
 }
+
+pub(crate) use kind;

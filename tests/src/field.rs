@@ -11,56 +11,56 @@ use anyhow::{Result, bail};
 use symmem::{Collective, Comm, Dtype, Op, Stream, Window};
 
 /// Bytes in front of the first range of a window that no operation touches.
-pub const GUARD_BYTES: u64 = 512;
+pub(crate) const GUARD_BYTES: u64 = 512;
 /// What outputs hold before.
 const POISON: u8 = 0xdb;
 
 /// A collective on the windows of a [`Field`].
 #[derive(Clone, Debug)]
-pub struct Operation {
+pub(crate) struct Operation {
     /// What is done.
-    pub collective: Collective,
+    pub(crate) collective: Collective,
     /// Element type.
-    pub dtype: Dtype,
+    pub(crate) dtype: Dtype,
     /// Reduction; all-gathers ignore it.
-    pub op: Op,
+    pub(crate) op: Op,
     /// Elements of the message, or of one rank's share.
-    pub count: u64,
+    pub(crate) count: u64,
     /// Where input and output start.
-    pub input: Place,
+    pub(crate) input: Place,
     /// Ignored in place.
-    pub output: Place,
+    pub(crate) output: Place,
     /// All-reduce: the output is the input. All-gather: the input is the rank's part of the output, which starts at
     /// `input`.
-    pub in_place: bool,
+    pub(crate) in_place: bool,
     /// What values the inputs have.
-    pub values: Values,
+    pub(crate) values: Values,
 }
 
 /// A byte of one of the two windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     /// 0 or 1.
-    pub window: usize,
+    pub(crate) window: usize,
     /// Bytes from its start.
-    pub offset: u64,
+    pub(crate) offset: u64,
 }
 
 /// Two windows on each rank and what they should hold.
 #[derive(Debug)]
-pub struct Field {
+pub(crate) struct Field {
     windows: Vec<[Window<u8>; 2]>,
     images: Vec<[Vec<u8>; 2]>,
 }
 
 impl Operation {
     /// Bytes of one rank's input.
-    pub fn input_bytes(&self) -> u64 {
+    pub(crate) fn input_bytes(&self) -> u64 {
         self.count * self.dtype.bytes()
     }
 
     /// Bytes of one rank's output.
-    pub fn output_bytes(&self, n_ranks: u32) -> u64 {
+    pub(crate) fn output_bytes(&self, n_ranks: u32) -> u64 {
         match self.collective {
             Collective::AllReduce => self.input_bytes(),
             Collective::AllGather => self.input_bytes() * u64::from(n_ranks),
@@ -87,7 +87,7 @@ impl Operation {
 
 impl Field {
     /// Two windows of `len_bytes` each on every rank, filled with a pattern.
-    pub fn new(rig: &Rig, len_bytes: usize, seed: u64) -> Result<Self> {
+    pub(crate) fn new(rig: &Rig, len_bytes: usize, seed: u64) -> Result<Self> {
         let (first, second) = (rig.alloc(len_bytes)?, rig.alloc(len_bytes)?);
         let windows: Vec<_> = first.into_iter().zip(second).map(|(a, b)| [a, b]).collect();
         let mut random = Random::new(seed);
@@ -100,7 +100,7 @@ impl Field {
     }
 
     /// Writes fresh inputs, poisons the outputs, and notes what the windows hold once the operation is done.
-    pub fn stage(&mut self, operation: &Operation, random: &mut Random) -> Result<()> {
+    pub(crate) fn stage(&mut self, operation: &Operation, random: &mut Random) -> Result<()> {
         let n_ranks = self.windows.len() as u32;
         let (count, output) = (operation.count as usize, operation.output());
         let inputs: Vec<Vec<u8>> =
@@ -116,12 +116,17 @@ impl Field {
     }
 
     /// Puts the operation into the streams of all ranks.
-    pub fn launch(&self, rig: &mut Rig, operation: &Operation) -> Result<()> {
+    pub(crate) fn launch(&self, rig: &mut Rig, operation: &Operation) -> Result<()> {
         rig.each(|comm, stream| self.launch_on(comm, stream, operation))
     }
 
     /// Puts one rank's part of the operation into a stream.
-    pub fn launch_on(&self, comm: &mut Comm, stream: &Stream, operation: &Operation) -> symmem::Result<()> {
+    pub(crate) fn launch_on(
+        &self,
+        comm: &mut Comm,
+        stream: &Stream,
+        operation: &Operation,
+    ) -> symmem::Result<()> {
         let windows = &self.windows[comm.rank() as usize];
         let address = |place: Place| windows[place.window].address() + place.offset;
         let (input, output) = (address(operation.input_of(comm.rank())), address(operation.output()));
@@ -133,27 +138,30 @@ impl Field {
     }
 
     /// Compares all windows of all ranks with their images.
-    pub fn verify(&self) -> Result<()> {
-        for (rank, (windows, images)) in self.windows.iter().zip(&self.images).enumerate() {
-            for (number, (window, image)) in windows.iter().zip(images).enumerate() {
-                let found = window.to_bytes()?;
-                if let Some(at) = (0..image.len()).find(|&at| image[at] != found[at]) {
-                    let wrong = (at..image.len()).filter(|&at| image[at] != found[at]).count();
-                    let end = (at + 16).min(image.len());
-                    bail!(
-                        "rank {rank}, window {number}: {wrong} wrong bytes; from byte {at:#x} on {:02x?} were expected, \
-                         {:02x?} found",
-                        &image[at..end],
-                        &found[at..end]
-                    );
-                }
+    pub(crate) fn verify(&self) -> Result<()> {
+        (0..self.windows.len()).try_for_each(|rank| self.verify_rank(rank))
+    }
+
+    /// Compares one rank's windows with their images.
+    pub(crate) fn verify_rank(&self, rank: usize) -> Result<()> {
+        for (number, (window, image)) in self.windows[rank].iter().zip(&self.images[rank]).enumerate() {
+            let found = window.to_bytes()?;
+            if let Some(at) = (0..image.len()).find(|&at| image[at] != found[at]) {
+                let wrong = (at..image.len()).filter(|&at| image[at] != found[at]).count();
+                let end = (at + 16).min(image.len());
+                bail!(
+                    "rank {rank}, window {number}: {wrong} wrong bytes; from byte {at:#x} on {:02x?} were expected, \
+                     {:02x?} found",
+                    &image[at..end],
+                    &found[at..end]
+                );
             }
         }
         Ok(())
     }
 
     /// Stages, launches, waits and verifies.
-    pub fn run(&mut self, rig: &mut Rig, operation: &Operation, random: &mut Random) -> Result<()> {
+    pub(crate) fn run(&mut self, rig: &mut Rig, operation: &Operation, random: &mut Random) -> Result<()> {
         self.stage(operation, random)?;
         self.launch(rig, operation)?;
         rig.synchronize()?;

@@ -8,7 +8,7 @@ use crate::random::Random;
 const TRIES: usize = 24;
 
 /// Rows of indices, one index below `sizes[p]` for each parameter `p` (all sizes at least 1).
-pub fn cover(sizes: &[usize], seed: u64) -> Vec<Vec<usize>> {
+pub(crate) fn cover(sizes: &[usize], seed: u64) -> Vec<Vec<usize>> {
     let mut random = Random::new(seed);
     let mut open = Pairs::new(sizes);
     let mut rows = Vec::new();
@@ -74,7 +74,8 @@ impl Pairs {
     fn first(&self) -> Option<Pair> {
         let at = self.is_open.iter().position(|&open| open)?;
         let cell = |number: usize| {
-            let parameter = self.starts.iter().rposition(|&start| start <= number).expect("the first start is 0");
+            let parameter =
+                self.starts.iter().rposition(|&start| start <= number).expect("the first start is 0");
             (parameter, number - self.starts[parameter])
         };
         Some((cell(at / self.n_cells), cell(at % self.n_cells)))

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use symmem::{Dtype, Op};
 
 /// The result of an all-reduce of one input per rank, all equally long.
-pub fn all_reduce(dtype: Dtype, op: Op, inputs: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn all_reduce(dtype: Dtype, op: Op, inputs: &[Vec<u8>]) -> Vec<u8> {
     let bytes = dtype.bytes() as usize;
     let n_elements = inputs[0].len() / bytes;
     let element = |at: usize| {
@@ -20,7 +20,7 @@ pub fn all_reduce(dtype: Dtype, op: Op, inputs: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// The result of an all-gather of one share per rank.
-pub fn all_gather(inputs: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn all_gather(inputs: &[Vec<u8>]) -> Vec<u8> {
     inputs.concat()
 }
 
@@ -98,7 +98,11 @@ mod tests {
         assert_eq!(narrow(Dtype::F16, Op::Sum, &[0x6800, 0x3c00, 0x3c00]), 0x6801);
         assert_eq!(narrow(Dtype::Bf16, Op::Sum, &[0x4380, 0x3f80, 0x3f80]), 0x4381);
         assert_eq!(narrow(Dtype::F16, Op::Sum, &[0x7bff, 0x7bff]), 0x7c00, "overflow is infinity");
-        assert_eq!(narrow(Dtype::F16, Op::Avg, &[0x7bff, 0x7bff]), 0x7bff, "the sum does not overflow in f32");
+        assert_eq!(
+            narrow(Dtype::F16, Op::Avg, &[0x7bff, 0x7bff]),
+            0x7bff,
+            "the sum does not overflow in f32"
+        );
         assert_eq!(narrow(Dtype::Bf16, Op::Max, &[0xff81, 0]), 0x7fff);
     }
 

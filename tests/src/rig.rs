@@ -6,44 +6,44 @@ use symmem::{Comm, CommConfig, Device, Machine, Stream, Window};
 
 /// All ranks of a communicator. The communicators go before the streams.
 #[derive(Debug)]
-pub struct Rig {
+pub(crate) struct Rig {
     /// Each rank's part, in rank order.
-    pub comms: Vec<Comm>,
+    pub(crate) comms: Vec<Comm>,
     /// A stream on each rank's device.
-    pub streams: Vec<Stream>,
+    pub(crate) streams: Vec<Stream>,
 }
 
 impl Rig {
     /// Ranks 0..`n_ranks` on the devices of the same numbers, with default settings.
-    pub fn new(machine: &Machine, n_ranks: u32) -> Result<Self> {
+    pub(crate) fn new(machine: &Machine, n_ranks: u32) -> Result<Self> {
         Self::with(machine, n_ranks, &CommConfig::default())
     }
 
     /// As [`Self::new`], with settings.
-    pub fn with(machine: &Machine, n_ranks: u32, config: &CommConfig) -> Result<Self> {
+    pub(crate) fn with(machine: &Machine, n_ranks: u32, config: &CommConfig) -> Result<Self> {
         Self::on(&machine.devices(n_ranks)?, config)
     }
 
     /// One rank on each device, in their order.
-    pub fn on(devices: &[Device], config: &CommConfig) -> Result<Self> {
+    pub(crate) fn on(devices: &[Device], config: &CommConfig) -> Result<Self> {
         let comms = Comm::init_all_with(devices, config)?;
         let streams = devices.iter().map(Stream::new).collect::<symmem::Result<_>>()?;
         Ok(Self { comms, streams })
     }
 
     /// Number of ranks.
-    pub fn n_ranks(&self) -> u32 {
+    pub(crate) fn n_ranks(&self) -> u32 {
         self.comms.len() as u32
     }
 
     /// A symmetric window on each rank.
-    pub fn alloc<T: Pod>(&self, count: usize) -> Result<Vec<Window<T>>> {
+    pub(crate) fn alloc<T: Pod>(&self, count: usize) -> Result<Vec<Window<T>>> {
         let asked = self.comms.iter().map(|comm| comm.alloc(count)).collect::<symmem::Result<Vec<_>>>()?;
         Ok(asked.into_iter().map(symmem::Registration::wait).collect::<symmem::Result<_>>()?)
     }
 
     /// Registers `count` elements at each rank's address; gives each rank's answer.
-    pub fn register<T: Pod>(
+    pub(crate) fn register<T: Pod>(
         &self,
         addresses: &[u64],
         counts: &[usize],
@@ -56,7 +56,10 @@ impl Rig {
     }
 
     /// Does something on each rank, in rank order.
-    pub fn each(&mut self, mut act: impl FnMut(&mut Comm, &Stream) -> symmem::Result<()>) -> Result<()> {
+    pub(crate) fn each(
+        &mut self,
+        mut act: impl FnMut(&mut Comm, &Stream) -> symmem::Result<()>,
+    ) -> Result<()> {
         for (comm, stream) in self.comms.iter_mut().zip(&self.streams) {
             act(comm, stream)?;
         }
@@ -64,7 +67,7 @@ impl Rig {
     }
 
     /// Waits for all ranks; the first error in rank order.
-    pub fn synchronize(&mut self) -> Result<()> {
+    pub(crate) fn synchronize(&mut self) -> Result<()> {
         self.each(|comm, stream| comm.synchronize(stream))
     }
 }

@@ -8,19 +8,19 @@ use symmem::vmm::{Mapping, PhysicalAllocation, Reservation};
 
 /// A physical allocation of one device at an address of its own.
 #[derive(Debug)]
-pub struct UserMemory {
+pub(crate) struct UserMemory {
     device: Device,
     mapping: Mapping,
 }
 
 impl UserMemory {
     /// Allocates and maps at least `len_bytes`.
-    pub fn new(device: &Device, len_bytes: u64) -> Result<Self> {
+    pub(crate) fn new(device: &Device, len_bytes: u64) -> Result<Self> {
         Self::of(device, &Arc::new(PhysicalAllocation::new(device, len_bytes)?))
     }
 
     /// Maps an allocation of `device`.
-    pub fn of(device: &Device, physical: &Arc<PhysicalAllocation>) -> Result<Self> {
+    pub(crate) fn of(device: &Device, physical: &Arc<PhysicalAllocation>) -> Result<Self> {
         let granularity_bytes = device.granularity_bytes()?;
         let reservation =
             Arc::new(Reservation::new(device.machine(), physical.len_bytes(), granularity_bytes)?);
@@ -30,33 +30,33 @@ impl UserMemory {
     }
 
     /// One for each device.
-    pub fn on_each(devices: &[Device], len_bytes: u64) -> Result<Vec<Self>> {
+    pub(crate) fn on_each(devices: &[Device], len_bytes: u64) -> Result<Vec<Self>> {
         devices.iter().map(|device| Self::new(device, len_bytes)).collect()
     }
 
     /// Its first address.
-    pub fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.mapping.address()
     }
 
     /// Its length in bytes.
-    pub fn len_bytes(&self) -> u64 {
+    pub(crate) fn len_bytes(&self) -> u64 {
         self.mapping.physical().len_bytes()
     }
 
     /// The memory behind it.
-    pub fn physical(&self) -> &Arc<PhysicalAllocation> {
+    pub(crate) fn physical(&self) -> &Arc<PhysicalAllocation> {
         self.mapping.physical()
     }
 
     /// Copies bytes to it.
-    pub fn write(&self, offset_bytes: u64, source: &[u8]) -> Result<()> {
+    pub(crate) fn write(&self, offset_bytes: u64, source: &[u8]) -> Result<()> {
         let backend = self.device.machine().backend();
         Ok(backend.write(self.device.index(), self.address() + offset_bytes, source)?)
     }
 
     /// Copies bytes from it.
-    pub fn read(&self, offset_bytes: u64, len_bytes: usize) -> Result<Vec<u8>> {
+    pub(crate) fn read(&self, offset_bytes: u64, len_bytes: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len_bytes];
         let backend = self.device.machine().backend();
         backend.read(self.device.index(), self.address() + offset_bytes, &mut bytes)?;

@@ -1,8 +1,7 @@
 //! Bad input: each a typed error whose text says what was asked, what was found and what to do; nothing left behind.
 
-use crate::expect::expect;
+use crate::expect::{expect, kind};
 use crate::harness::{Case, Context, RunsOn};
-use crate::kind;
 use crate::rig::Rig;
 use anyhow::{Result, ensure};
 use symmem::{Comm, CommConfig, Dtype, ErrorKind, Machine, Op, Window};
@@ -100,7 +99,8 @@ fn sizes_that_overflow(context: &Context) -> Result<()> {
     expect("an all-gather", refused, kind!(SizeOverflow), &[&u64::MAX.to_string(), "f16"])?;
     let stride_bytes = Some(u64::MAX / 2);
     let machine = comm.device().machine().clone();
-    let made = Comm::init_all_with(&machine.devices(1)?, &CommConfig { stride_bytes, ..CommConfig::default() });
+    let made =
+        Comm::init_all_with(&machine.devices(1)?, &CommConfig { stride_bytes, ..CommConfig::default() });
     ensure!(made.is_err(), "a space of {stride_bytes:?} bytes a rank was made");
     Ok(())
 }
@@ -163,7 +163,8 @@ fn partial_overlap(context: &Context) -> Result<()> {
         comm.all_reduce_at(at + input, at + output, 16, Dtype::F32, Op::Sum, stream)
     };
     for (input, output) in [(0, 4), (4, 0), (0, 60), (60, 0)] {
-        let words = ["64 bytes", &format!("{:#x}", flat + input), &format!("{:#x}", flat + output), "disjoint"];
+        let words =
+            ["64 bytes", &format!("{:#x}", flat + input), &format!("{:#x}", flat + output), "disjoint"];
         expect("an overlap", reduce(input, output), kind!(PartialOverlap), &words)?;
     }
     for (input, output) in [(0, 0), (0, 64), (64, 0)] {
@@ -201,9 +202,8 @@ fn foreign(context: &Context) -> Result<()> {
     let (mut rig, other) = (Rig::new(&machine, 2)?, Rig::new(&machine, 2)?);
     let (mut own, mut others) = (rig.alloc::<f32>(COUNT)?, other.alloc::<f32>(COUNT)?);
     let (comm, streams) = (&mut rig.comms[0], &rig.streams);
-    let mut in_place = |window: &mut Window<f32>, stream: usize| {
-        comm.all_reduce_in_place(window, Op::Sum, &streams[stream])
-    };
+    let mut in_place =
+        |window: &mut Window<f32>, stream: usize| comm.all_reduce_in_place(window, Op::Sum, &streams[stream]);
     expect("another communicator", in_place(&mut others[0], 0), kind!(Foreign), &["input", "communicator"])?;
     expect("another rank", in_place(&mut own[1], 0), kind!(Foreign), &["input", "rank than 0"])?;
     expect("another device", in_place(&mut own[0], 1), kind!(Foreign), &["stream", "device 1", "is 0"])?;

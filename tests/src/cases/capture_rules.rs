@@ -1,8 +1,7 @@
 //! What capture allows and what it does not.
 
-use crate::expect::expect;
+use crate::expect::{expect, kind};
 use crate::harness::{Case, Context};
-use crate::kind;
 use crate::rig::Rig;
 use anyhow::{Result, ensure};
 use symmem::{Event, Op, Stream, Window};
@@ -37,7 +36,8 @@ fn all_equal(windows: &[Window<f32>], value: f32) -> Result<()> {
 /// A fork: the communicator orders its operations inside the capture, the caller joins the streams.
 fn two_streams_in_one_capture(context: &Context) -> Result<()> {
     let mut rig = Rig::new(&context.machine()?, 2)?;
-    let forks = rig.comms.iter().map(|comm| Stream::new(comm.device())).collect::<symmem::Result<Vec<_>>>()?;
+    let forks =
+        rig.comms.iter().map(|comm| Stream::new(comm.device())).collect::<symmem::Result<Vec<_>>>()?;
     let mut data = rig.alloc::<f32>(COUNT)?;
     let mut graphs = Vec::new();
     rig.each(|comm, stream| {

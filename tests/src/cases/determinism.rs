@@ -55,7 +55,9 @@ fn work(context: &Context, seed: u64, schedule: ScheduleKind) -> Result<WorkCoun
 
 fn a_seed_is_a_run(context: &Context) -> Result<()> {
     let mut counters = Vec::new();
-    for (seed, schedule) in [(1, ScheduleKind::Random), (2, ScheduleKind::Random), (3, ScheduleKind::RoundRobin)] {
+    for (seed, schedule) in
+        [(1, ScheduleKind::Random), (2, ScheduleKind::Random), (3, ScheduleKind::RoundRobin)]
+    {
         let (first, second) = (work(context, seed, schedule)?, work(context, seed, schedule)?);
         ensure!(first == second, "seed {seed}: {first:?}, then {second:?}");
         ensure!(first.instructions > 0 && first.link_bytes > 0 && first.hops > 0, "{first:?}");

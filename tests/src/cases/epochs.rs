@@ -4,13 +4,15 @@ use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context};
 use crate::random::{Random, Values};
 use crate::rig::Rig;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use symmem::symmetric::FlatOffset;
-use symmem::{Algorithm, Collective, CommConfig, Dtype, Op};
+use symmem::{Algorithm, Collective, CommConfig, Dtype, Machine, Op, Stream};
 use symmem_device::abi::{BARRIER_BLOCKS_MAX, DevBaseLayout, LL_BLOCKS_MAX};
 
 /// Where the epochs are set before the crossing.
 const NEAR_THE_END: u32 = u32::MAX - 3;
+/// Elements of a message that one rank is late for.
+const LATE_COUNT: usize = 300;
 
 pub(super) fn cases() -> Vec<Case> {
     let kinds = [
@@ -26,7 +28,19 @@ pub(super) fn cases() -> Vec<Case> {
         let name = format!("epochs::{collective}_{algorithm}_wraps_blocks_{blocks}_count_{count}");
         Case::new(name, 2, move |context| crosses_the_wrap(context, collective, algorithm, ctas, count))
     };
-    kinds.map(case).into()
+    let mut cases = vec![Case::new("epochs::ll_takes_no_old_slot_for_new", 2, takes_no_old_slot_for_new)];
+    cases.extend(kinds.map(case));
+    let all = [
+        (Collective::AllReduce, Algorithm::Ll),
+        (Collective::AllReduce, Algorithm::TwoShotLdSt),
+        (Collective::AllGather, Algorithm::Ll),
+        (Collective::AllGather, Algorithm::St),
+    ];
+    cases.extend(all.map(|(collective, algorithm)| {
+        let name = format!("epochs::{collective}_{algorithm}_waits_for_a_late_rank");
+        Case::new(name, 2, move |context| late_rank(context, collective, algorithm))
+    }));
+    cases
 }
 
 fn crosses_the_wrap(
@@ -50,6 +64,86 @@ fn crosses_the_wrap(
     for round in 0..10 {
         let operation = message(collective, count - round % 3, &mut random);
         field.run(&mut rig, &operation, &mut random).with_context(|| format!("operation {round}"))?;
+    }
+    Ok(())
+}
+
+/// Epochs 2 and 3 leave slots that no later message touches. After the wrap they come again, and only the zeroing of the
+/// banks tells the old slots from the new.
+fn takes_no_old_slot_for_new(context: &Context) -> Result<()> {
+    const LARGE: u64 = 1000;
+    let config = CommConfig { algorithm: Some(Algorithm::Ll), ctas: Some(1), ..CommConfig::default() };
+    for collective in Collective::ALL {
+        let mut rig = Rig::with(&context.machine()?, 2, &config)?;
+        let mut field = Field::new(&rig, 64 << 10, 14)?;
+        let mut random = Random::new(15);
+        let mut run = |rig: &mut Rig, count: u64| {
+            let operation = message(*collective, count, &mut random);
+            field.run(rig, &operation, &mut random).with_context(|| format!("{operation:?}"))
+        };
+        // Epochs 1 to 5.
+        [1, LARGE, LARGE, 1, 1].into_iter().try_for_each(|count| run(&mut rig, count))?;
+        set_epochs(&rig, NEAR_THE_END)?;
+        // The last three epochs, then 2, 3 and on.
+        [1, 1, 1, LARGE, LARGE, LARGE].into_iter().try_for_each(|count| run(&mut rig, count))?;
+    }
+    Ok(())
+}
+
+/// One rank comes late: its input is written when the others' kernels have been running for a while. They must neither
+/// end, nor read its input, nor write its output before it has come. A barrier's wrap is
+/// met on entry, where it matters whom a kernel waits for.
+fn late_rank(context: &Context, collective: Collective, algorithm: Algorithm) -> Result<()> {
+    // A stall is what this case makes: the simulated machine has to bear it.
+    let machine = context.machine_with(|sim| sim.stall_grace_ms = 60_000)?;
+    let n_ranks = machine.backend().device_count().min(3);
+    let config = CommConfig { algorithm: Some(algorithm), ..CommConfig::default() };
+    let mut rig = Rig::with(&machine, n_ranks, &config)?;
+    let streams = rig.streams.clone();
+    let n_outputs = if collective == Collective::AllGather { n_ranks as usize } else { 1 };
+    let (mut inputs, mut outputs) =
+        (rig.alloc::<f32>(LATE_COUNT)?, rig.alloc::<f32>(LATE_COUNT * n_outputs)?);
+    set_epochs(&rig, NEAR_THE_END - 1)?;
+    for round in 0..context.rounds(8, 200) {
+        let value = |rank: usize| (round * 10 + rank + 1) as f32;
+        let late = round % n_ranks as usize;
+        let others = (0..n_ranks as usize).filter(|&rank| rank != late);
+        for rank in others.clone().chain([late]) {
+            if rank == late {
+                let_run(&machine, &streams, others.clone())?;
+            }
+            inputs[rank].write(0, &[value(rank); LATE_COUNT])?;
+            outputs[rank].fill_bytes(0xdb)?;
+            let (comm, stream) = (&mut rig.comms[rank], &streams[rank]);
+            match collective {
+                Collective::AllReduce => {
+                    comm.all_reduce(&inputs[rank], &mut outputs[rank], Op::Sum, stream)?
+                }
+                Collective::AllGather => comm.all_gather(&inputs[rank], &mut outputs[rank], stream)?,
+            }
+        }
+        rig.synchronize()?;
+        let expected: Vec<f32> = match collective {
+            Collective::AllReduce => vec![(0..n_ranks as usize).map(value).sum(); LATE_COUNT],
+            Collective::AllGather => {
+                (0..n_ranks as usize).flat_map(|rank| [value(rank); LATE_COUNT]).collect()
+            }
+        };
+        for (rank, output) in outputs.iter().enumerate() {
+            ensure!(output.to_vec()? == expected, "round {round}, rank {rank} is wrong, {late} was late");
+        }
+    }
+    Ok(())
+}
+
+/// Lets the kernels of some ranks run for a while; none may end.
+fn let_run(machine: &Machine, streams: &[Stream], ranks: impl Iterator<Item = usize> + Clone) -> Result<()> {
+    for _ in 0..8 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        for rank in ranks.clone() {
+            let is_done = machine.backend().stream_is_done(streams[rank].handle())?;
+            ensure!(!is_done, "rank {rank} did not wait for the late one");
+        }
     }
     Ok(())
 }

@@ -120,8 +120,8 @@ fn three_in_one_graph(context: &Context) -> Result<()> {
     for (collective, algorithm) in algorithms() {
         let mut rig = rig_for(context, Some(algorithm))?;
         let mut field = Field::new(&rig, 3 * PITCH_BYTES as usize, 25)?;
-        let messages =
-            [(900, 0, false), (3, 1, true), (2000, 2, false)].map(|(n, slot, is)| message(collective, n, slot, is));
+        let messages = [(900, 0, false), (3, 1, true), (2000, 2, false)]
+            .map(|(n, slot, is)| message(collective, n, slot, is));
         let graphs = capture(&mut rig, &field, &messages)?;
         ensure!(graphs.iter().all(|(_, facts)| facts.n_kernel_nodes == 3 && facts.n_nodes == 3));
         for round in 0..context.rounds(10, 200) {
@@ -163,7 +163,8 @@ fn two_graphs_take_turns(context: &Context) -> Result<()> {
     let mut random = Random::new(28);
     let mut rig = rig_for(context, Some(Algorithm::Ll))?;
     let mut field = Field::new(&rig, 2 * PITCH_BYTES as usize, 29)?;
-    let messages = [message(Collective::AllReduce, 1500, 0, false), message(Collective::AllGather, 5, 1, false)];
+    let messages =
+        [message(Collective::AllReduce, 1500, 0, false), message(Collective::AllGather, 5, 1, false)];
     let graphs = [capture(&mut rig, &field, &messages[..1])?, capture(&mut rig, &field, &messages[1..])?];
     for round in 0..context.rounds(30, 500) {
         let turn = random.below(2);

@@ -29,7 +29,8 @@ fn random_drop_orders(context: &Context) -> Result<()> {
     for seed in 0..context.rounds(50, 1000) as u64 {
         let mut random = Random::new(seed);
         let n_ranks = 2 + random.below(machine.backend().device_count().min(3) as usize - 1) as u32;
-        let mut live = make(Rig::new(&machine, n_ranks)?, &mut random).with_context(|| format!("seed {seed}"))?;
+        let mut live =
+            make(Rig::new(&machine, n_ranks)?, &mut random).with_context(|| format!("seed {seed}"))?;
         random.shuffle(&mut live);
         for one in live {
             match one {

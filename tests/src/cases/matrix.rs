@@ -151,7 +151,8 @@ fn run(context: &Context, team: Team, operations: &[Operation]) -> Result<()> {
     let mut field = Field::new(&rig, len_bytes as usize, 1)?;
     let mut random = Random::new(2);
     for operation in operations {
-        let plan = rig.comms[0].plan(team.collective, operation.count, operation.dtype, Some(operation.op))?;
+        let plan =
+            rig.comms[0].plan(team.collective, operation.count, operation.dtype, Some(operation.op))?;
         anyhow::ensure!(plan.kernel.algorithm == team.algorithm, "{} ran instead", plan.kernel.name);
         field.run(&mut rig, operation, &mut random).with_context(|| format!("{operation:?}"))?;
     }

@@ -16,7 +16,7 @@ mod streams;
 use crate::harness::Case;
 
 /// All cases. `full` makes the matrix larger; on GPUs it has ranks for `gpus` of them.
-pub fn all(full: bool, gpus: u32) -> Vec<Case> {
+pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
     let topics = [
         matrix::cases(full, gpus),
         sequences::cases(),

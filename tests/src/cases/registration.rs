@@ -87,7 +87,9 @@ fn windows_of_one_allocation(context: &Context) -> Result<()> {
             memory.write(0, bytemuck::bytes_of(&stamp(rank, 10.0)))?;
             memory.write(PART_BYTES, bytemuck::bytes_of(&stamp(rank, 1000.0)))?;
         }
-        rig.each(|comm, stream| comm.all_reduce_in_place(&mut second[comm.rank() as usize], Op::Sum, stream))?;
+        rig.each(|comm, stream| {
+            comm.all_reduce_in_place(&mut second[comm.rank() as usize], Op::Sum, stream)
+        })?;
         rig.synchronize()?;
         let sum = sum_of_stamps(memory.len(), 1000.0);
         ensure!(second.iter().all(|window| window.to_vec().is_ok_and(|found| found == sum)), "{algorithm}");
@@ -143,7 +145,9 @@ fn one_of_two_windows_dropped(context: &Context) -> Result<()> {
     drop(first);
     // A registration in which the first one could be reclaimed.
     let other = rig.alloc::<f32>(PART_COUNT)?;
-    ensure!(other[0].flat_offset().bytes >= second[0].flat_offset().bytes - PART_BYTES + memory[0].len_bytes());
+    ensure!(
+        other[0].flat_offset().bytes >= second[0].flat_offset().bytes - PART_BYTES + memory[0].len_bytes()
+    );
     for (rank, window) in second.iter_mut().enumerate() {
         window.write(0, &stamp(rank, 7.0))?;
     }
@@ -183,7 +187,8 @@ fn two_communicators_in_any_order(context: &Context) -> Result<()> {
     let (first, devices) = made(context, 2, &CommConfig::default())?;
     let second = Rig::on(&devices, &CommConfig::default())?;
     let ask = |comm: &Comm| comm.alloc::<f32>(PART_COUNT);
-    let asked = [ask(&first.comms[0])?, ask(&second.comms[0])?, ask(&second.comms[1])?, ask(&first.comms[1])?];
+    let asked =
+        [ask(&first.comms[0])?, ask(&second.comms[0])?, ask(&second.comms[1])?, ask(&first.comms[1])?];
     let windows = asked.map(|asked| asked.wait());
     ensure!(windows.iter().all(Result::is_ok), "{windows:?}");
     Ok(())
@@ -201,7 +206,9 @@ fn subgroup_then_all(context: &Context) -> Result<()> {
         for (rank, window) in windows.iter_mut().enumerate() {
             window.write(0, &stamp(rank, 3.0))?;
         }
-        rig.each(|comm, stream| comm.all_reduce_in_place(&mut windows[comm.rank() as usize], Op::Sum, stream))?;
+        rig.each(|comm, stream| {
+            comm.all_reduce_in_place(&mut windows[comm.rank() as usize], Op::Sum, stream)
+        })?;
         rig.synchronize()?;
         let sum = sum_of_stamps(windows.len(), 3.0);
         ensure!(windows.iter().all(|window| window.to_vec().is_ok_and(|found| found == sum)));

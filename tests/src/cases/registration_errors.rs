@@ -1,8 +1,7 @@
 //! Registrations that cannot be: every rank gets the same error, nobody waits, and the communicator goes on.
 
-use crate::expect::{error_of, expect};
+use crate::expect::{error_of, expect, kind};
 use crate::harness::{Case, Context};
-use crate::kind;
 use crate::rig::Rig;
 use crate::user_memory::UserMemory;
 use anyhow::{Result, ensure};

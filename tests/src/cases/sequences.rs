@@ -95,7 +95,8 @@ fn one_communicator_mixes_algorithms(context: &Context) -> Result<()> {
     let n_large = context.rounds(6, 60);
     for round in 0..context.rounds(200, 3000) {
         let large = round % 32 == 0 && round / 32 < n_large;
-        let collective = if large { Collective::ALL[round / 32 % 2] } else { *random.choose(Collective::ALL) };
+        let collective =
+            if large { Collective::ALL[round / 32 % 2] } else { *random.choose(Collective::ALL) };
         let count = if large { ll_bytes_max / 4 + 1 } else { 1 + random.bits() % (1 << random.below(12)) };
         let operation = message(collective, count, 0, &mut random);
         seen.push(rig.comms[0].plan(collective, count, Dtype::F32, Some(operation.op))?.kernel.algorithm);

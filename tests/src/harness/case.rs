@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Which machines a case is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunsOn {
+pub(crate) enum RunsOn {
     /// GPUs and the simulated machine.
     Both,
     /// The simulated machine: the case shapes the machine itself.
@@ -18,20 +18,20 @@ pub enum RunsOn {
 
 /// A case: a name and what it does.
 #[derive(Clone)]
-pub struct Case {
+pub(crate) struct Case {
     /// `topic::what`.
-    pub name: String,
+    pub(crate) name: String,
     /// Which machines it is for.
-    pub runs_on: RunsOn,
+    pub(crate) runs_on: RunsOn,
     /// Devices without which it means nothing.
-    pub devices_needed: u32,
+    pub(crate) devices_needed: u32,
     /// What it does; an error is a failure.
-    pub run: Arc<dyn Fn(&Context) -> Result<()> + Send + Sync>,
+    pub(crate) run: Arc<dyn Fn(&Context) -> Result<()> + Send + Sync>,
 }
 
 impl Case {
     /// A case for GPUs and the simulated machine.
-    pub fn new(
+    pub(crate) fn new(
         name: impl Into<String>,
         devices_needed: u32,
         run: impl Fn(&Context) -> Result<()> + Send + Sync + 'static,
@@ -41,7 +41,7 @@ impl Case {
 
     /// The same, for other machines.
     #[must_use]
-    pub fn runs_on(self, runs_on: RunsOn) -> Self {
+    pub(crate) fn runs_on(self, runs_on: RunsOn) -> Self {
         Self { runs_on, ..self }
     }
 }

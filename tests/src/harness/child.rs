@@ -11,7 +11,7 @@ use symmem::backend::MachineKind;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Runs a case on GPUs in a child process; kills it after `timeout`.
-pub(super) fn run_in_child(name: &str, full: bool, timeout: Duration) -> Result<()> {
+pub(crate) fn run_in_child(name: &str, full: bool, timeout: Duration) -> Result<()> {
     let program = std::env::current_exe().context("finding this program")?;
     let mut command = Command::new(program);
     command.args(["--child", name]).args(full.then_some("--full"));
@@ -28,7 +28,7 @@ pub(super) fn run_in_child(name: &str, full: bool, timeout: Duration) -> Result<
 }
 
 /// What `--child` does.
-pub(super) fn run_here(name: &str, full: bool) -> ExitCode {
+pub(crate) fn run_here(name: &str, full: bool) -> ExitCode {
     match find(name, full).and_then(|case| run(&case, MachineKind::Cuda, full)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -39,7 +39,7 @@ pub(super) fn run_here(name: &str, full: bool) -> ExitCode {
 }
 
 /// Runs a case in this process and looks at what it left.
-pub(super) fn run(case: &Case, kind: MachineKind, full: bool) -> Result<()> {
+pub(crate) fn run(case: &Case, kind: MachineKind, full: bool) -> Result<()> {
     let context = Context::new(kind, full, case.devices_needed);
     (case.run)(&context)?;
     context.finish()

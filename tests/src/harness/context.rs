@@ -11,7 +11,7 @@ const SIM_DEVICES: u32 = 8;
 
 /// Where a case runs.
 #[derive(Debug)]
-pub struct Context {
+pub(crate) struct Context {
     kind: MachineKind,
     full: bool,
     sim_devices: u32,
@@ -20,17 +20,17 @@ pub struct Context {
 
 impl Context {
     /// For a case that needs so many devices.
-    pub fn new(kind: MachineKind, full: bool, devices_needed: u32) -> Self {
+    pub(crate) fn new(kind: MachineKind, full: bool, devices_needed: u32) -> Self {
         Self { kind, full, sim_devices: devices_needed.max(SIM_DEVICES), opened: Mutex::default() }
     }
 
     /// A fresh simulated machine, or the GPUs.
-    pub fn machine(&self) -> Result<Machine> {
+    pub(crate) fn machine(&self) -> Result<Machine> {
         self.machine_with(|_| ())
     }
 
     /// As [`Self::machine`]; `change` shapes the simulated machine.
-    pub fn machine_with(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Machine> {
+    pub(crate) fn machine_with(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Machine> {
         let (machine, sim) = match self.kind {
             MachineKind::Cuda => (Machine::cuda()?, None),
             MachineKind::Sim => {
@@ -50,23 +50,23 @@ impl Context {
     }
 
     /// Whether it is the simulated machine.
-    pub fn is_sim(&self) -> bool {
+    pub(crate) fn is_sim(&self) -> bool {
         self.kind == MachineKind::Sim
     }
 
     /// `brief`, or `full` where thoroughness was asked for.
-    pub fn rounds(&self, brief: usize, full: usize) -> usize {
+    pub(crate) fn rounds(&self, brief: usize, full: usize) -> usize {
         if self.full { full } else { brief }
     }
 
     /// Live objects of the simulated machine opened last.
-    pub fn live(&self) -> Option<LiveCounts> {
+    pub(crate) fn live(&self) -> Option<LiveCounts> {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened.last().and_then(|(_, sim)| sim.as_ref()).map(|sim| sim.live())
     }
 
     /// Fails if a destructor failed, or if the case left something on a simulated machine.
-    pub fn finish(&self) -> Result<()> {
+    pub(crate) fn finish(&self) -> Result<()> {
         for (machine, sim) in self.opened.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             machine.take_deferred()?;
             if let Some(live) = sim.as_ref().map(|sim| sim.live()) {

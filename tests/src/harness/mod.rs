@@ -7,9 +7,9 @@ mod context;
 mod options;
 mod trials;
 
-pub use case::{Case, RunsOn};
-pub use context::Context;
-pub use options::{DeviceChoice, Options};
+pub(crate) use case::{Case, RunsOn};
+pub(crate) use context::Context;
+pub(crate) use options::{DeviceChoice, Options};
 
 use std::process::ExitCode;
 

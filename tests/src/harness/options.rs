@@ -5,7 +5,7 @@ use libtest_mimic::Arguments;
 
 /// Where cases run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceChoice {
+pub(crate) enum DeviceChoice {
     /// On GPUs; no GPU is a failure.
     Cuda,
     /// On the simulated machine.
@@ -16,15 +16,15 @@ pub enum DeviceChoice {
 
 /// What was asked for.
 #[derive(Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// `--device`, or `SYMMEM_TEST_DEVICE`; default auto.
-    pub device: DeviceChoice,
+    pub(crate) device: DeviceChoice,
     /// `--full`, or `SYMMEM_TEST_FULL=1`: larger matrices, more rounds.
-    pub full: bool,
+    pub(crate) full: bool,
     /// `--child NAME`: run this one case on GPUs, in this process.
-    pub child: Option<String>,
+    pub(crate) child: Option<String>,
     /// What test programs understand: filters, `--list`, `--test-threads`, ….
-    pub arguments: Arguments,
+    pub(crate) arguments: Arguments,
 }
 
 impl Options {
@@ -33,7 +33,7 @@ impl Options {
     /// # Errors
     ///
     /// Names what cannot be read.
-    pub fn from_env() -> Result<Self> {
+    pub(crate) fn from_env() -> Result<Self> {
         let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
         let device = variable("SYMMEM_TEST_DEVICE").unwrap_or_else(|| "auto".into());
         let full = variable("SYMMEM_TEST_FULL").is_some_and(|text| text != "0");

@@ -16,22 +16,24 @@ const SIM_TIMEOUT: Duration = Duration::from_secs(300);
 const FULL_FACTOR: u32 = 10;
 
 /// The GPUs of this host.
-pub(super) struct Gpus {
+pub(crate) struct Gpus {
     found: Result<u32, String>,
 }
 
 impl Gpus {
     /// Looks for them, unless they are not wanted.
-    pub(super) fn find(choice: DeviceChoice) -> Self {
+    pub(crate) fn find(choice: DeviceChoice) -> Self {
         if choice == DeviceChoice::Sim {
             return Self { found: Err("the simulated machine was asked for".into()) };
         }
         let machine = symmem::Machine::cuda();
-        Self { found: machine.map(|machine| machine.backend().device_count()).map_err(|error| error.to_string()) }
+        Self {
+            found: machine.map(|machine| machine.backend().device_count()).map_err(|error| error.to_string()),
+        }
     }
 
     /// How many there are; 0 if none, or none wanted.
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.found.clone().unwrap_or(0)
     }
 }
@@ -44,7 +46,7 @@ enum Fate {
 }
 
 /// The trials of a run. Those skipped are printed with the reason.
-pub(super) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial> {
+pub(crate) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial> {
     let mut trials = Vec::new();
     let one_at_a_time = Arc::new(Mutex::new(()));
     for case in cases {
@@ -59,7 +61,12 @@ pub(super) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial>
                 let _alone = lock.lock().unwrap_or_else(PoisonError::into_inner);
                 child::run_in_child(&name, full, patience(GPU_TIMEOUT, full))
             };
-            trials.push(trial(format!("cuda::{}", case.name), on_gpus(&case, options.device, gpus), options, run));
+            trials.push(trial(
+                format!("cuda::{}", case.name),
+                on_gpus(&case, options.device, gpus),
+                options,
+                run,
+            ));
         }
     }
     trials
@@ -102,7 +109,8 @@ fn trial(
 }
 
 fn is_asked_for(name: &str, arguments: &Arguments) -> bool {
-    let matches = |filter: &String| if arguments.exact { name == filter } else { name.contains(filter.as_str()) };
+    let matches =
+        |filter: &String| if arguments.exact { name == filter } else { name.contains(filter.as_str()) };
     !arguments.list && arguments.filter.iter().all(matches) && !arguments.skip.iter().any(matches)
 }
 

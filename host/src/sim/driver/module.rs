@@ -118,15 +118,14 @@ impl Driver {
 
     /// `cuModuleGetFunction`. The same kernel has the same handle.
     pub(crate) fn function(&mut self, handle: ModuleHandle, name: &str) -> Result<FunctionHandle> {
-        const CALL: &str = "cuModuleGetFunction";
         let known = |function: &Function| function.module == handle && function.kernel.name == name;
         if let Some((&function, _)) = self.functions.iter().find(|(_, function)| known(function)) {
             return Ok(function);
         }
-        let module = find(&self.modules, handle, CALL)?;
+        let module = find(&self.modules, handle, "cuModuleGetFunction")?;
         let Some(kernel) = module.kernels.iter().find(|kernel| kernel.name == name) else {
-            let (origin, log) = (module.origin.clone(), format!("it has no kernel `{name}`"));
-            return Err(ErrorKind::InvalidPtx { origin, log }.into());
+            let log = format!("it has no kernel `{name}`");
+            return Err(ErrorKind::InvalidPtx { origin: module.origin.clone(), log }.into());
         };
         let function = Arc::new(Function { device: module.device, module: handle, kernel: kernel.clone() });
         let handle = FunctionHandle(self.next_handle());
