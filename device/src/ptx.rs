@@ -150,6 +150,13 @@ pub fn bar_warp_sync(mask: u32) {
     unsafe { asm!("bar.warp.sync {mask};", mask = in(reg32) mask, options(nostack, preserves_flags)) }
 }
 
+/// `griddepcontrol.wait` (sm_90): waits until the kernels before this one have ended and their accesses are performed. A
+/// kernel that starts with it may be launched before they end.
+#[inline(always)]
+pub fn griddepcontrol_wait() {
+    unsafe { asm!("griddepcontrol.wait;", options(nostack, preserves_flags)) }
+}
+
 /// `min.NaN.f32`: NaN if either is NaN; −0 is less than +0.
 #[inline(always)]
 pub fn min_nan_f32(a: f32, b: f32) -> f32 {

@@ -70,7 +70,7 @@ fn checked(sm: u32, text: String, origin: &Path, remedy: &str) -> Result<Module,
 fn rules(sm: u32) -> Rules {
     let kernels = KERNELS.iter().filter(|kernel| kernel.sm_min <= sm);
     kernels.fold(Rules::collective(), |rules, kernel| {
-        let promises = kernel.promises().iter();
+        let promises = kernel.promises(sm);
         rules.kernel(promises.fold(KernelRule::new(kernel.name), |rule, promise| {
             rule.has(promise.instruction, promise.at_least, promise.at_most)
         }))

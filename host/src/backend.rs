@@ -100,6 +100,9 @@ pub struct LaunchShape {
     pub threads: u32,
     /// Dynamic shared memory per block in bytes.
     pub shared_bytes: u32,
+    /// The kernel waits by itself (`griddepcontrol.wait`) for the work before it in the stream, so that its launch may
+    /// overlap the end of that work (`CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`).
+    pub waits_itself: bool,
 }
 
 /// Limits of a loaded kernel on its device.

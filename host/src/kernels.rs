@@ -6,7 +6,7 @@ use crate::stream::Stream;
 use crate::{ErrorKind, Result};
 use bytemuck::bytes_of;
 use symmem_device::abi::CollectiveArgs;
-use symmem_device::kernels::{KERNELS, KernelSpec};
+use symmem_device::kernels::{KERNELS, KernelSpec, WAITS_ITSELF_SM_MIN};
 
 /// Most threads per block that any kernel is launched with.
 pub(crate) const THREADS_MAX: u32 = 512;
@@ -18,6 +18,8 @@ pub(crate) struct Kernels {
     module: ModuleHandle,
     functions: Vec<(&'static KernelSpec, FunctionHandle)>,
     blocks_max: u32,
+    /// What the PTX was compiled for.
+    ptx_sm: u32,
 }
 
 impl Kernels {
@@ -35,7 +37,7 @@ impl Kernels {
         })?;
         let module = device.machine().backend().module_load(device.index(), ptx.text, "symmem's kernels")?;
         let mut kernels =
-            Self { device: device.clone(), module, functions: Vec::new(), blocks_max: u32::MAX };
+            Self { device: device.clone(), module, functions: Vec::new(), blocks_max: u32::MAX, ptx_sm: ptx.sm };
         kernels.resolve(sm)?;
         Ok(kernels)
     }
@@ -58,6 +60,7 @@ impl Kernels {
             what: format!("the kernel {}", spec.name),
             hint: format!("it needs compute capability {}.{}", spec.sm_min / 10, spec.sm_min % 10),
         })?;
+        let shape = LaunchShape { waits_itself: self.ptx_sm >= WAITS_ITSELF_SM_MIN, ..shape };
         self.device.machine().backend().launch(stream.handle(), *function, shape, bytes_of(args))
     }
 

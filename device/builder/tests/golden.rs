@@ -25,6 +25,7 @@ const PRIMITIVES: &[(&str, &str)] = &[
     ("fence_acq_rel_sys", "fence.acq_rel.sys;"),
     ("atom_relaxed_gpu_cas_b32", "atom.relaxed.gpu.global.cas.b32 %r, [%rd], %r, %r;"),
     ("globaltimer_ns", "mov.u64 %rd, %globaltimer;"),
+    ("griddepcontrol_wait", "griddepcontrol.wait;"),
     ("bar_warp_sync", "bar.warp.sync %r;"),
     ("min_nan_f32", "min.NaN.f32 %r, %r, %r;"),
     ("max_nan_f32", "max.NaN.f32 %r, %r, %r;"),

@@ -43,6 +43,7 @@ kernels! {
         *out = ptx::atom_relaxed_gpu_cas_b32(a, expected, new)
     }
     globaltimer_ns(out: *mut u64) { *out = ptx::globaltimer_ns() }
+    griddepcontrol_wait() { ptx::griddepcontrol_wait() }
     bar_warp_sync(mask: u32) { ptx::bar_warp_sync(mask) }
     min_nan_f32(a: f32, b: f32, out: *mut f32) { *out = ptx::min_nan_f32(a, b) }
     max_nan_f32(a: f32, b: f32, out: *mut f32) { *out = ptx::max_nan_f32(a, b) }

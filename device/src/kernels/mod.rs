@@ -19,6 +19,6 @@ mod words;
 
 pub use names::{Algorithm, Collective, Dtype, Op};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use promises::Promise;
+pub use promises::{Promise, WAITS_ITSELF_SM_MIN};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use table::{KERNELS, KernelSpec, find};

@@ -39,12 +39,20 @@ const BETWEEN_BARRIERS: &[Promise] = &[
     exactly(4, "bar.sync"),
 ];
 
+/// Kernels compiled for this compute capability or a later one wait by themselves for the work before them, so that they
+/// may be launched early.
+pub const WAITS_ITSELF_SM_MIN: u32 = 90;
+
+const LAUNCHED_EARLY: &[Promise] = &[exactly(1, "griddepcontrol.wait")];
+
 impl KernelSpec {
-    /// What its PTX must hold.
-    pub const fn promises(&self) -> &'static [Promise] {
-        match self.algorithm {
+    /// What its PTX for `sm` must hold.
+    pub fn promises(&self, sm: u32) -> impl Iterator<Item = &'static Promise> {
+        let by_algorithm = match self.algorithm {
             Algorithm::Ll => LL,
             Algorithm::TwoShotLdSt | Algorithm::St => BETWEEN_BARRIERS,
-        }
+        };
+        let early: &[Promise] = if sm >= WAITS_ITSELF_SM_MIN { LAUNCHED_EARLY } else { &[] };
+        by_algorithm.iter().chain(early)
     }
 }

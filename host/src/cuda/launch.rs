@@ -2,6 +2,7 @@
 
 use super::check::call;
 use super::device::Devices;
+use super::driver::own::{Attribute, LaunchConfig};
 use super::handle;
 use crate::backend::{FunctionHandle, LaunchShape, StreamHandle};
 use crate::{ErrorKind, Result};
@@ -17,7 +18,7 @@ const END: *mut c_void = ptr::null_mut();
 
 /// Launches a kernel whose one parameter is `argument`; an empty one is no parameter.
 ///
-/// Over the bare `cuLaunchKernel` this costs one query of the current context (and, where another is current, a push
+/// Over the bare `cuLaunchKernelEx` this costs one query of the current context (and, where another is current, a push
 /// and a pop), no lock and no allocation. The argument travels with its length, so that the driver reads no further.
 pub(super) fn launch(
     devices: &Devices,
@@ -32,27 +33,22 @@ pub(super) fn launch(
     let pointer = argument.as_ptr().cast_mut().cast::<c_void>();
     let mut extra = [BUFFER_POINTER, pointer, BUFFER_SIZE, (&raw mut len_bytes).cast(), END];
     let extra = if argument.is_empty() { ptr::null_mut() } else { extra.as_mut_ptr() };
-    let LaunchShape { blocks, threads, shared_bytes } = shape;
+    let attributes = [Attribute::PROGRAMMATIC_STREAM_SERIALIZATION];
+    let config = LaunchConfig {
+        grid: [shape.blocks, 1, 1],
+        block: [shape.threads, 1, 1],
+        shared_bytes: shape.shared_bytes,
+        stream: handle::pointer(stream.0),
+        attributes: attributes.as_ptr(),
+        n_attributes: u32::from(shape.waits_itself),
+    };
     devices.within(device, |_| {
         // SAFETY: the handles belong to the current context; the argument is copied before the call returns, and the
-        // list around it lives through the call. What the kernel does with it is the kernel's contract.
+        // lists around it live through the call. What the kernel does with it is the kernel's contract.
         unsafe {
             call!(
-                cuLaunchKernel(
-                    handle::pointer(function.0),
-                    blocks,
-                    1,
-                    1,
-                    threads,
-                    1,
-                    1,
-                    shared_bytes,
-                    handle::pointer(stream.0),
-                    ptr::null_mut(),
-                    extra
-                ),
-                "function {:#x}, {blocks} blocks of {threads} threads, {shared_bytes} bytes of shared memory, \
-                 argument of {} bytes, on device {device}",
+                cuLaunchKernelEx(&config, handle::pointer(function.0), ptr::null_mut(), extra),
+                "function {:#x}, {shape:?}, argument of {} bytes, on device {device}",
                 function.0,
                 argument.len()
             )

@@ -201,7 +201,7 @@ fn copies() {
     machine.write(0, 0, &[]).unwrap();
 }
 
-const SHAPE: LaunchShape = LaunchShape { blocks: 1, threads: 32, shared_bytes: 0 };
+const SHAPE: LaunchShape = LaunchShape { blocks: 1, threads: 32, shared_bytes: 0 , waits_itself: false };
 
 fn argument_arrives_whole() {
     let machine = open();
@@ -222,7 +222,7 @@ fn foreign_kernel() {
     let stream = machine.stream_create(0).unwrap();
     let error = machine.launch(stream, function, SHAPE, &[]).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Foreign { .. }), "{error}");
-    assert!(!driver::looked_up().contains(&"cuLaunchKernel"));
+    assert!(!driver::looked_up().contains(&"cuLaunchKernelEx"));
 }
 
 fn foreign_stream() {

@@ -267,25 +267,26 @@ unsafe extern "C" fn cuModuleGetFunction(
     0
 }
 
+#[repr(C)]
+struct LaunchConfig {
+    shape: [c_uint; 7],
+    stream: *mut usize,
+    attributes: *const usize,
+    n_attributes: c_uint,
+}
+
 /// Keeps the argument; takes it in the form with a length only.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuLaunchKernel(
+unsafe extern "C" fn cuLaunchKernelEx(
+    config: *const LaunchConfig,
     function: *mut usize,
-    _grid_x: c_uint,
-    _grid_y: c_uint,
-    _grid_z: c_uint,
-    _block_x: c_uint,
-    _block_y: c_uint,
-    _block_z: c_uint,
-    _shared: c_uint,
-    stream: *mut usize,
     parameters: *mut *mut c_void,
     extra: *const usize,
 ) -> u32 {
     if !parameters.is_null() || unsafe { *function } != current() {
         return 400;
     }
-    let refused = unsafe { check_stream(stream) };
+    let refused = unsafe { check_stream((*config).stream) };
     if refused != 0 {
         return refused;
     }

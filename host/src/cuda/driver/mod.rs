@@ -15,7 +15,7 @@
 pub(super) mod codes;
 mod exported;
 mod library;
-mod own;
+pub(in crate::cuda) mod own;
 mod symbol;
 
 /// Every function of the driver that this crate can call, by its exported name.

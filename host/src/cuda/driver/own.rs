@@ -62,4 +62,41 @@ driver_functions! { by hand {
         dependencies: *mut *const CUgraphNode, num_dependencies: *mut usize
     );
     fn cuStreamGetCtx(h_stream: CUstream, context: *mut CUcontext);
+    // CUDA 11.8.
+    fn cuLaunchKernelEx(
+        config: *const LaunchConfig, function: CUfunction, parameters: *mut *mut c_void, extra: *mut *mut c_void
+    );
 } }
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+pub(in crate::cuda) struct LaunchConfig {
+    /// Blocks.
+    pub(in crate::cuda) grid: [c_uint; 3],
+    /// Threads per block.
+    pub(in crate::cuda) block: [c_uint; 3],
+    /// Dynamic shared memory per block.
+    pub(in crate::cuda) shared_bytes: c_uint,
+    pub(in crate::cuda) stream: CUstream,
+    pub(in crate::cuda) attributes: *const Attribute,
+    pub(in crate::cuda) n_attributes: c_uint,
+}
+
+/// `CUlaunchAttribute`: an id, and a value in a union of 64 bytes.
+#[repr(C)]
+pub(in crate::cuda) struct Attribute {
+    id: c_int,
+    pad: c_int,
+    value: [u64; 8],
+}
+
+impl Attribute {
+    /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`, allowed.
+    pub(in crate::cuda) const PROGRAMMATIC_STREAM_SERIALIZATION: Self =
+        Self { id: 6, pad: 0, value: [1, 0, 0, 0, 0, 0, 0, 0] };
+}
+
+const _: () = {
+    assert!(size_of::<LaunchConfig>() == 56);
+    assert!(size_of::<Attribute>() == 72);
+};

@@ -123,7 +123,7 @@ fn wrong_launches_are_refused() {
     let bed = Bed::with_devices(2);
     let function = bed.function(0, "iota");
     let launch = |stream: usize, blocks, threads, shared_bytes, argument: &[u8]| {
-        let shape = LaunchShape { blocks, threads, shared_bytes };
+        let shape = LaunchShape { blocks, threads, shared_bytes, waits_itself: false };
         bed.machine.launch(bed.streams[stream], function, shape, argument)
     };
     refused(launch(0, 0, 1, 0, &[0; 8]), 1);
