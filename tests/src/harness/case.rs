@@ -16,6 +16,9 @@ pub(crate) enum RunsOn {
     HostWithoutGpu,
 }
 
+/// What a case does with the machines it is given.
+type Work = dyn Fn(&Context) -> Result<()> + Send + Sync;
+
 /// A case: a name and what it does.
 #[derive(Clone)]
 pub(crate) struct Case {
@@ -26,7 +29,7 @@ pub(crate) struct Case {
     /// Devices without which it means nothing.
     pub(crate) devices_needed: u32,
     /// What it does; an error is a failure.
-    pub(crate) run: Arc<dyn Fn(&Context) -> Result<()> + Send + Sync>,
+    pub(crate) run: Arc<Work>,
 }
 
 impl Case {
