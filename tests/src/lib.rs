@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cases` | the cases, a file a topic |
 //! | `harness` | which of them run where, in what process, and what is printed |
+//! | `processes` | ranks that are processes |
 //! | `rig` | a communicator with a stream on each rank |
 //! | `chain` | operations that take each other's results |
 //! | `field` | windows whose every byte is accounted for |
@@ -21,6 +22,7 @@ mod expect;
 mod field;
 mod harness;
 mod pairwise;
+mod processes;
 mod random;
 mod reference;
 mod rig;

@@ -8,6 +8,7 @@ mod epochs;
 mod graphs;
 mod lifetimes;
 mod matrix;
+pub(crate) mod processes;
 mod registration;
 mod registration_errors;
 mod sequences;
@@ -28,6 +29,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         registration::cases(),
         registration_errors::cases(),
         lifetimes::cases(),
+        processes::cases(),
         bad_input::cases(),
         determinism::cases(),
     ];

@@ -25,6 +25,13 @@ pub fn main() -> ExitCode {
     if let Some(name) = &options.child {
         return child::run_here(name, options.full);
     }
+    if let Some(name) = &options.rank_program {
+        let Some(program) = crate::cases::processes::program(name) else {
+            eprintln!("no program of a rank is named {name}");
+            return ExitCode::from(2);
+        };
+        return crate::processes::run_rank(program);
+    }
     let gpus = trials::Gpus::find(options.device);
     let cases = crate::cases::all(options.full, gpus.count());
     let trials = trials::of(cases, &options, &gpus);
