@@ -177,6 +177,9 @@ impl Job {
         let (facts, settings) = (&self.facts, &self.settings);
         let kind = match self.machine.kind() {
             MachineKind::Cuda => "GPUs",
+            MachineKind::Sim if facts.procs > 1 => {
+                "simulated; bytes between devices are counted, and instructions with what ranks poll till others come"
+            }
             MachineKind::Sim => {
                 "simulated; instructions, bytes between devices and hops are counted, time is not"
             }
