@@ -2,8 +2,8 @@
 //! simulated machine.
 #![cfg(feature = "sim")]
 
-use serde_json::Value;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};

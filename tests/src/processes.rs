@@ -182,7 +182,11 @@ fn lines(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     std::thread::spawn(move || {
         let pipe = pipe.map(BufReader::new);
         // The case may have ended before the rank.
-        pipe.into_iter().flat_map(BufRead::lines).map_while(Result::ok).try_for_each(|line| say.send(line)).ok()
+        pipe.into_iter()
+            .flat_map(BufRead::lines)
+            .map_while(Result::ok)
+            .try_for_each(|line| say.send(line))
+            .ok()
     });
     said
 }

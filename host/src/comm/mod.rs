@@ -209,7 +209,11 @@ impl Comm {
     fn fault(&self) -> Option<Error> {
         let error = self.record.fault(self.rank).err()?;
         let may_be_loss = matches!(error.kind(), ErrorKind::Poisoned { .. } | ErrorKind::Aborted { .. });
-        let lost = if may_be_loss && self.process.spans_processes() { self.shared.lost(NEWS_PATIENCE) } else { None };
+        let lost = if may_be_loss && self.process.spans_processes() {
+            self.shared.lost(NEWS_PATIENCE)
+        } else {
+            None
+        };
         Some(lost.unwrap_or(error))
     }
 

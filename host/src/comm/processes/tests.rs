@@ -61,7 +61,8 @@ fn send(socket: &mut UnixStream, messages: &[Vec<u8>]) {
 
 /// Both survivors fail, and name rank 1; one of them says why.
 fn all_fail(name: &str, words: &str, act: impl Fn(usize, &mut UnixStream) + Sync) {
-    let errors: Vec<Error> = survivors(act).into_iter().map(|mut both| both.remove(1).expect_err(name)).collect();
+    let errors: Vec<Error> =
+        survivors(act).into_iter().map(|mut both| both.remove(1).expect_err(name)).collect();
     for error in &errors {
         assert!(error.to_string().contains("rank 1") || error.to_string().contains("[1"), "{name}: {error}");
     }
@@ -103,7 +104,11 @@ fn what_is_wrong_ends_the_exchange_on_all_ranks() {
         ("of another job", "another communicator", vec![strange(Identity { job: JobId([8; 16]), ..us(1) })]),
         ("of another rank", "it says that rank 2 sent it", vec![strange(us(2))]),
         ("cut short", "missing ranks: [1]", vec![part(0, "a")[..50].to_vec()]),
-        ("without its descriptor", "0 file descriptors came with it, not 1", vec![encode(us(1), Kind::Gather, 0, "a", b"", 1)]),
+        (
+            "without its descriptor",
+            "0 file descriptors came with it, not 1",
+            vec![encode(us(1), Kind::Gather, 0, "a", b"", 1)],
+        ),
     ];
     for (name, words, messages) in table {
         all_fail(name, words, |_, socket| send(socket, &messages));

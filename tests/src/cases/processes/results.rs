@@ -61,7 +61,8 @@ impl Buffers {
         comm.synchronize(stream)?;
         let expected: Vec<f32> = (0..n_ranks).flat_map(input).collect();
         ensure!(self.gathered.to_vec()? == expected, "all-gather of {count} in round {round}");
-        let sums: Vec<f32> = (0..count).map(|index| (0..n_ranks).map(|rank| value(rank, index, round)).sum()).collect();
+        let sums: Vec<f32> =
+            (0..count).map(|index| (0..n_ranks).map(|rank| value(rank, index, round)).sum()).collect();
         ensure!(self.data.to_vec()? == sums, "all-reduce of {count} in round {round}");
         Ok(())
     }
@@ -115,8 +116,13 @@ fn descriptors(place: &Place) -> Result<()> {
 fn two_communicators(place: &Place) -> Result<()> {
     let device = place.device()?;
     let mut first = place.comm(&device, &CommConfig::default())?;
-    let mut second =
-        Comm::init_rank_with(&device, place.n_ranks, place.rank, &place.second_id()?, &CommConfig::default())?;
+    let mut second = Comm::init_rank_with(
+        &device,
+        place.n_ranks,
+        place.rank,
+        &place.second_id()?,
+        &CommConfig::default(),
+    )?;
     let stream = Stream::new(&device)?;
     let mut buffers = [Buffers::new(&first, 67)?, Buffers::new(&second, 513)?];
     for round in 0..4 {
@@ -165,7 +171,8 @@ fn started_by_torchrun(context: &Context) -> Result<()> {
     let device = if context.is_sim() { "sim" } else { "cuda" };
     let port = free_port()?;
     let variables = |rank: u32| {
-        let place = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", n_ranks), ("LOCAL_WORLD_SIZE", n_ranks)];
+        let place =
+            [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", n_ranks), ("LOCAL_WORLD_SIZE", n_ranks)];
         let mut all: Vec<_> = place.map(|(name, value)| (name, value.to_string())).into();
         all.extend([("MASTER_ADDR", "127.0.0.1".into()), ("MASTER_PORT", port.to_string())]);
         all.extend([("SYMMEM_DEVICE", device.into())]);
