@@ -87,6 +87,10 @@ impl Job {
         }
         let speaks = link.as_ref().is_none_or(|link| link.rank == 0);
         let json = JsonLines::open(cli.json.as_deref().filter(|_| speaks))?;
+        if let Some(link) = &mut link {
+            // Whoever cannot take part says so before the others wait for it.
+            link.gather(&())?;
+        }
         let table_on_stderr = cli.json.as_deref().is_some_and(json::is_stdout);
         Ok(Self {
             machine,
