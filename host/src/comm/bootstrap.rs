@@ -35,6 +35,10 @@ pub(crate) trait Bootstrap: Debug + Send + Sync {
     fn hurry(&self, patience: Duration);
     /// This rank will come to no further exchange; whoever waits for it is told at once.
     fn leave(&self);
+    /// The same for a rank that broke off in the middle: peers in other processes take it for dead.
+    fn break_off(&self) {
+        self.leave();
+    }
 }
 
 /// [`Bootstrap::all_gather`] of one structure.

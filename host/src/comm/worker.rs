@@ -102,7 +102,11 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         // The exchange that the worker may be in ends soon; then its queue is closed and it returns.
-        self.seat.hurry(DROP_PATIENCE);
+        if std::thread::panicking() {
+            self.seat.break_off();
+        } else {
+            self.seat.hurry(DROP_PATIENCE);
+        }
         self.tasks = None;
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("a registration worker panicked");

@@ -168,6 +168,21 @@ impl Mesh {
         }
     }
 
+    fn depart(&self, says_goodbye: bool) {
+        let mut state = lock(&self.state);
+        if std::mem::replace(&mut state.has_left, true) {
+            return;
+        }
+        drop(state);
+        // From here on nobody is told of a loss.
+        *lock(&self.on_loss) = None;
+        self.changed.notify_all();
+        if says_goodbye {
+            self.say_goodbye(&[]);
+        }
+        self.peers().for_each(|(_, channel)| channel.shut());
+    }
+
     fn say_goodbye(&self, reason: &[u8]) {
         let bytes = encode(self.us, Kind::Goodbye, 0, "goodbye", reason, 0);
         let deadline = Deadline::after(GOODBYE_PATIENCE);
@@ -237,16 +252,11 @@ impl Bootstrap for ProcessSeat {
     }
 
     fn leave(&self) {
-        let mut state = lock(&self.mesh.state);
-        if std::mem::replace(&mut state.has_left, true) {
-            return;
-        }
-        drop(state);
-        // From here on nobody is told of a loss.
-        *lock(&self.mesh.on_loss) = None;
-        self.mesh.changed.notify_all();
-        self.mesh.say_goodbye(&[]);
-        self.mesh.peers().for_each(|(_, channel)| channel.shut());
+        self.mesh.depart(true);
+    }
+
+    fn break_off(&self) {
+        self.mesh.depart(false);
     }
 }
 

@@ -149,6 +149,15 @@ fn another_step_is_a_mismatch_and_all_goes_on() {
     }
 }
 
+/// Breaking off is a death for the others, who are told at once.
+#[test]
+fn who_breaks_off_is_taken_for_dead() {
+    let ([first, second], _sockets) = around_rank_1();
+    second.break_off();
+    let error = Bootstrap::all_gather(&first, "a", vec![]).unwrap_err().to_string();
+    assert!(error.contains("rank 2 failed: its process ended, or closed"), "{error}");
+}
+
 /// Only a death ends what kernels wait for: no leave, and nothing after this rank's own leave.
 #[test]
 fn only_a_death_is_told_to_the_watch() {

@@ -16,6 +16,7 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("killed_in_barrier", |place| killed_in_operation(place, Algorithm::TwoShotLdSt)),
     ("killed_in_registration", killed_in_registration),
     ("killed_in_init", killed_in_init),
+    ("panic_in_operation", panic_in_operation),
 ];
 
 const COUNT: usize = 200;
@@ -38,6 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
         killed("killed_in_barrier"),
         killed("killed_in_registration"),
         killed("killed_in_init"),
+        case("a_rank_panics", "panic_in_operation", 3),
     ]
 }
 
@@ -122,6 +124,28 @@ fn killed_in_operation(place: &Place, algorithm: Algorithm) -> Result<()> {
         expect("a later call", again, is_loss, &["its process ended"])?;
     }
     expect("a registration", comm.alloc::<f32>(COUNT)?.wait(), is_loss, &["its process ended"])?;
+    drop(comm);
+    ensure!(start.elapsed() < SOON, "it took {:?}", start.elapsed());
+    Ok(())
+}
+
+/// A rank that unwinds drops its communicator; the others are told as of a death.
+fn panic_in_operation(place: &Place) -> Result<()> {
+    let device = place.device()?;
+    let mut comm = place.comm(&device, &long())?;
+    let mut window = comm.alloc::<f32>(COUNT)?.wait()?;
+    let stream = Stream::new(&device)?;
+    summed(&mut comm, &mut window, &stream)?;
+    if place.rank == VICTIM {
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _comm = comm;
+            panic!("a panic that the case asks for");
+        }));
+        ensure!(unwound.is_err(), "it panicked");
+        return Ok(());
+    }
+    let start = Instant::now();
+    expect("the operation", summed(&mut comm, &mut window, &stream), is_loss, &["closed its connection"])?;
     drop(comm);
     ensure!(start.elapsed() < SOON, "it took {:?}", start.elapsed());
     Ok(())
