@@ -1,5 +1,10 @@
 //! The words of a block's share, one epoch's worth at a time.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "a thread's words are registers, unrolled over `n`; iterators over them make more code"
+)]
+
 use super::share::{Share, min};
 use crate::abi::{CollectiveArgs, DevBaseLayout, LL_PATH_ONE_TILE, LL_PATH_RAGGED, LL_PAYLOAD_BYTES};
 use crate::ll::LlSession;
@@ -34,6 +39,10 @@ impl<const N: usize, const PATH: u32> Words<N, PATH> {
     #[inline(always)]
     pub(super) fn new(args: &CollectiveArgs, len_bytes: u64) -> Self {
         let slots = DevBaseLayout::new(args.comm.n_ranks).ll_slots_per_block();
+        #[expect(
+            clippy::manual_div_ceil,
+            reason = "no message is near 2^64 bytes, and `div_ceil` minds those that are"
+        )]
         let n_words = (len_bytes + (LL_PAYLOAD_BYTES - 1)) / LL_PAYLOAD_BYTES;
         let words_per_block = args.words_per_block as u64;
         Self {
