@@ -106,6 +106,11 @@ impl Memory {
         }
     }
 
+    /// Whether memory of another process is here: that process may change it at any time.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.allocations.iter().flatten().any(|allocation| !allocation.memory.charged)
+    }
+
     /// Numbers of the allocations that went since the last call.
     pub(crate) fn take_gone(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.gone)
