@@ -4,8 +4,8 @@ use super::{CudaMachine, copy, fabric, graph, host_memory, launch, module, plain
 use crate::Result;
 use crate::backend::{
     Access, Backend, CaptureState, DeviceFacts, EventHandle, FabricHandle, FunctionFacts, FunctionHandle,
-    Granularity, GraphExecHandle, GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind, ModuleHandle, PhysicalHandle,
-    PointerFacts, StreamHandle, WorkCounters,
+    Granularity, GraphExecHandle, GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind,
+    ModuleHandle, PhysicalHandle, PointerFacts, StreamHandle, WorkCounters,
 };
 use std::os::fd::{BorrowedFd, OwnedFd};
 

@@ -117,7 +117,13 @@ pub(super) fn fill(devices: &Devices, device: u32, address: u64, byte: u8, len_b
 }
 
 /// Copies from one place of `device`'s memory to another.
-pub(super) fn within_device(devices: &Devices, device: u32, from: u64, to: u64, len_bytes: u64) -> Result<()> {
+pub(super) fn within_device(
+    devices: &Devices,
+    device: u32,
+    from: u64,
+    to: u64,
+    len_bytes: u64,
+) -> Result<()> {
     if len_bytes == 0 {
         return Ok(());
     }

@@ -18,8 +18,7 @@ const MAPPING_SIZE: c_int = 18;
 /// `CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR`.
 const MAPPING_BASE_ADDR: c_int = 19;
 
-const FILE_DESCRIPTOR: c_uint =
-    CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR as c_uint;
+const FILE_DESCRIPTOR: c_uint = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR as c_uint;
 
 /// Both granularities of memory on `device`.
 pub(super) fn granularity(devices: &Devices, device: u32) -> Result<Granularity> {

@@ -5,8 +5,8 @@ use super::machine::SimMachine;
 use super::memory::GRANULARITY_BYTES;
 use crate::backend::{
     Access, Backend, CaptureState, DeviceFacts, EventHandle, FabricHandle, FunctionFacts, FunctionHandle,
-    Granularity, GraphExecHandle, GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind, ModuleHandle, PhysicalHandle,
-    PointerFacts, StreamHandle, WorkCounters,
+    Granularity, GraphExecHandle, GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind,
+    ModuleHandle, PhysicalHandle, PointerFacts, StreamHandle, WorkCounters,
 };
 use crate::{Error, ErrorKind, Result};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -20,7 +20,8 @@ impl SimMachine {
 
 #[cold]
 fn no_fabric() -> Error {
-    let (what, hint) = ("a fabric handle".into(), "the simulated machine is one host; export a file descriptor");
+    let (what, hint) =
+        ("a fabric handle".into(), "the simulated machine is one host; export a file descriptor");
     ErrorKind::Unsupported { what, hint: hint.into() }.into()
 }
 

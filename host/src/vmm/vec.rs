@@ -44,8 +44,8 @@ pub struct VmmVec<T> {
     /// What each device may do; devices that are not here may do nothing.
     rights: Vec<(u32, Access)>,
     // invariant: the mappings fill the start of the range without a gap, ascending.
-    mappings: Vec<Mapping>,
-    range: AddressRange,
+    pub(super) mappings: Vec<Mapping>,
+    pub(super) range: AddressRange,
     len: usize,
     element: PhantomData<T>,
 }
