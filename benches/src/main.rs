@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`cli`], [`sizes`], [`case`] | what is asked for |
 //! | [`machine`], [`team`], [`program`] | where it runs, and how |
-//! | [`data`], [`reference`], [`check`], [`parallel`] | what must come out |
+//! | [`data`], [`mod@reference`], [`check`], [`parallel`] | what must come out |
 //! | [`measure`], [`rates`] | what it took |
 //! | [`run`], [`table`], [`json`], [`facts`], [`progress`] | what is said of it |
 

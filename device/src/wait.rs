@@ -62,7 +62,7 @@ impl Watch {
                 return;
             }
             polls += 1;
-            if polls % POLLS_PER_LOOK == 0 {
+            if polls.is_multiple_of(POLLS_PER_LOOK) {
                 self.look(awaited, seen, &mut start_ns);
             }
         }

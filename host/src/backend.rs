@@ -161,6 +161,14 @@ pub struct WorkCounters {
 }
 
 /// A machine.
+///
+/// # Errors
+///
+/// Each call returns what the machine answered. A refusal of the driver is [`Driver`](crate::ErrorKind::Driver), with
+/// the function, the code and what it was given, and the simulated machine refuses as the driver would; a function that
+/// the driver lacks is [`MissingSymbol`](crate::ErrorKind::MissingSymbol), a device that is not there
+/// [`NoSuchDevice`](crate::ErrorKind::NoSuchDevice).
+#[expect(clippy::missing_errors_doc, reason = "the trait's documentation says it once for all calls")]
 pub trait Backend: Debug + Send + Sync {
     /// Which machine this is.
     fn kind(&self) -> MachineKind;

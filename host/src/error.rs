@@ -266,11 +266,7 @@ impl fmt::Display for ErrorKind {
             Self::NoDriver { reason } => {
                 write!(f, "no usable CUDA driver ({reason}); the simulated machine needs none")
             }
-            Self::DriverTooOld { driver, ptx, needed } => write!(
-                f,
-                "the kernels are PTX {}.{}, which needs a driver for CUDA {}.{} or later; this one supports CUDA {}.{}",
-                ptx.0, ptx.1, needed.0, needed.1, driver.0, driver.1
-            ),
+            Self::DriverTooOld { driver, ptx, needed } => driver_too_old(f, *driver, *ptx, *needed),
             Self::DeviceCount { asked: 0, .. } => {
                 write!(f, "0 devices asked for; a communicator needs at least 1")
             }
@@ -306,18 +302,9 @@ impl fmt::Display for ErrorKind {
             Self::Misaligned { what, found, required } => {
                 write!(f, "{what} is {found:#x}, must be a multiple of {required}")
             }
-            Self::PartialOverlap { input, output } => write!(
-                f,
-                "input ({} bytes at offset {:#x}) and output ({} bytes at offset {:#x}) overlap in part; \
-                 they must be the same range or disjoint",
-                input.1, input.0, output.1, output.0
-            ),
+            Self::PartialOverlap { input, output } => partial_overlap(f, *input, *output),
             Self::Foreign { what, detail } => write!(f, "{what} belongs elsewhere: {detail}"),
-            Self::Mismatch { field, values } => {
-                write!(f, "ranks disagree about {field}:")?;
-                values.iter().enumerate().try_for_each(|(rank, value)| write!(f, " rank {rank} {value};"))?;
-                write!(f, " all must be equal")
-            }
+            Self::Mismatch { field, values } => mismatch(f, field, values),
             Self::RankFailed { rank, reason } => write!(f, "rank {rank} failed: {reason}"),
             Self::Deadline { what, timeout_ms, missing } => {
                 write!(f, "waited {timeout_ms} ms for {what}; missing ranks: {missing:?}")
@@ -337,6 +324,34 @@ impl fmt::Display for ErrorKind {
             Self::Io { what, reason } => write!(f, "{what}: {reason}"),
         }
     }
+}
+
+fn driver_too_old(
+    f: &mut fmt::Formatter<'_>,
+    driver: (u32, u32),
+    ptx: (u32, u32),
+    needed: (u32, u32),
+) -> fmt::Result {
+    write!(
+        f,
+        "the kernels are PTX {}.{}, which needs a driver for CUDA {}.{} or later; this one supports CUDA {}.{}",
+        ptx.0, ptx.1, needed.0, needed.1, driver.0, driver.1
+    )
+}
+
+fn partial_overlap(f: &mut fmt::Formatter<'_>, input: (u64, u64), output: (u64, u64)) -> fmt::Result {
+    write!(
+        f,
+        "input ({} bytes at offset {:#x}) and output ({} bytes at offset {:#x}) overlap in part; \
+         they must be the same range or disjoint",
+        input.1, input.0, output.1, output.0
+    )
+}
+
+fn mismatch(f: &mut fmt::Formatter<'_>, field: &str, values: &[String]) -> fmt::Result {
+    write!(f, "ranks disagree about {field}:")?;
+    values.iter().enumerate().try_for_each(|(rank, value)| write!(f, " rank {rank} {value};"))?;
+    write!(f, " all must be equal")
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ enum Command {
     Dist(dist::Args),
     /// Assemble all PTX with ptxas and print registers and spills.
     CheckPtx(check_ptx::Args),
-    /// Check format, lints (host and device) and what neither of them sees.
+    /// Check format, lints, docs (host and device) and what none of them sees.
     Lint(lint::Args),
 }
 

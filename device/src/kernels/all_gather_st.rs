@@ -14,6 +14,11 @@
 //! before any peer's store. The stores of block b happen before its arrival at the exit barrier, hence before the end of
 //! block b on every rank; a kernel ends when all its blocks have. In place, the share is not stored onto itself.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "a thread's packs are registers, unrolled over `n`; iterators over them make more code"
+)]
+
 use super::share::Share;
 use crate::abi::{CollectiveArgs, STEP_BARRIER_ENTRY, STEP_BARRIER_EXIT};
 use crate::barrier::Barrier;

@@ -220,7 +220,7 @@ mod tests {
             let plan = plan(&problem).expect("every combination has a kernel");
             let blocks = plan.shape.blocks;
             prop_assert!(blocks >= 1 && blocks <= problem.capabilities.blocks_max);
-            prop_assert!(plan.shape.threads % 32 == 0 && plan.shape.threads <= THREADS_MAX);
+            prop_assert!(plan.shape.threads.is_multiple_of(32) && plan.shape.threads <= THREADS_MAX);
             let limit = if plan.kernel.algorithm == Algorithm::Ll { LL_BLOCKS_MAX } else { BARRIER_BLOCKS_MAX };
             prop_assert!(blocks <= limit);
             if plan.kernel.algorithm == Algorithm::Ll {

@@ -63,9 +63,10 @@ pub(super) fn release(devices: &Devices, physical: PhysicalHandle) -> Result<()>
 pub(super) fn retain(devices: &Devices, address: u64) -> Result<PhysicalHandle> {
     let mut handle = 0;
     let pointer = std::ptr::without_provenance_mut::<c_void>(address as usize);
-    // SAFETY: the out-pointer lives through the call; `pointer` is looked up, not followed.
-    devices
-        .within_any(|| unsafe { call!(cuMemRetainAllocationHandle(&mut handle, pointer), "{address:#x}") })?;
+    devices.within_any(|| {
+        // SAFETY: the out-pointer lives through the call; `pointer` is looked up, not followed.
+        unsafe { call!(cuMemRetainAllocationHandle(&mut handle, pointer), "{address:#x}") }
+    })?;
     Ok(PhysicalHandle(handle))
 }
 

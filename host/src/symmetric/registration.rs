@@ -177,7 +177,7 @@ impl Registrar {
             let detail = format!("on device {}, the rank's is {}", facts.device, self.device.index());
             return Err(ErrorKind::Foreign { what: format!("memory at {address:#x}"), detail }.into());
         }
-        if address % WINDOW_ALIGN_BYTES != 0 {
+        if !address.is_multiple_of(WINDOW_ALIGN_BYTES) {
             let (what, required) = ("address of a window", WINDOW_ALIGN_BYTES);
             return Err(ErrorKind::Misaligned { what, found: address, required }.into());
         }

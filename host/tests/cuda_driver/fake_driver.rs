@@ -8,8 +8,12 @@
 //! | `FAKE_CUDA_INIT` | what `cuInit` answers | 0 |
 //! | `FAKE_CUDA_FAULT` | what `cuStreamSynchronize` answers | 0 |
 
-#![allow(non_snake_case)]
-#![allow(clippy::missing_safety_doc)]
+#![allow(non_snake_case, reason = "the names are the driver's")]
+#![allow(
+    clippy::missing_safety_doc,
+    clippy::undocumented_unsafe_blocks,
+    reason = "one rule for all: pointers are what the CUDA driver API asks of the caller, and the test is the only caller"
+)]
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};

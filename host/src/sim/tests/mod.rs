@@ -7,7 +7,7 @@ mod order;
 mod reports;
 mod vmm;
 
-use super::{LiveCounts, SimConfig, SimMachine};
+use super::{LiveCounts, ProbeKind, SimConfig, SimMachine};
 use crate::backend::{Access, Backend, FunctionHandle, LaunchShape, ModuleHandle, StreamHandle};
 use crate::{Error, ErrorKind};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Bed {
     }
 
     pub(crate) fn with_devices(n_devices: u32) -> Self {
-        Self::new(SimConfig { n_devices, ..SimConfig::default() })
+        Self::new(SimConfig { n_devices, probe: ProbeKind::Hops, ..SimConfig::default() })
     }
 
     /// Memory of `device` that all can read and write.
