@@ -14,6 +14,7 @@
 //! | [`kernels_ptx`] | the PTX that this build carries |
 //! | [`multicast_switch`] | whether multicast may be used, and what forbids it |
 //! | [`ptx_version`] | which CUDA version reads which PTX |
+//! | [`tap`] | a machine whose calls are watched |
 //! | [`error`] | the one error |
 
 pub mod backend;
@@ -32,6 +33,7 @@ pub mod ptx_version;
 pub mod sim;
 pub mod stream;
 pub mod symmetric;
+pub mod tap;
 pub mod vmm;
 
 pub use comm::{Comm, CommConfig, UniqueId};

@@ -1,6 +1,6 @@
 //! Machines and their devices.
 
-use crate::backend::{Backend, DeviceFacts, MachineKind};
+use crate::backend::{Backend, DeviceFacts, Granularity, MachineKind};
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -171,12 +171,21 @@ impl Device {
         self.machine.backend().device_facts(self.index)
     }
 
-    /// Multiple that sizes and offsets of its memory must have, in bytes.
+    /// Multiples that sizes and addresses of its memory must have.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn granularity(&self) -> Result<Granularity> {
+        self.machine.backend().granularity(self.index)
+    }
+
+    /// The recommended granularity in bytes, which all memory of this crate has.
     ///
     /// # Errors
     ///
     /// What the machine answers.
     pub fn granularity_bytes(&self) -> Result<u64> {
-        self.machine.backend().granularity_bytes(self.index)
+        Ok(self.granularity()?.recommended_bytes)
     }
 }

@@ -5,6 +5,7 @@
 //! | `cases` | the cases, a file a topic |
 //! | `harness` | which of them run where, in what process, and what is printed |
 //! | `rig` | a communicator with a stream on each rank |
+//! | `faulty` | a machine on which a chosen call fails |
 //! | `chain` | operations that take each other's results |
 //! | `field` | windows whose every byte is accounted for |
 //! | `user_memory` | memory that the caller mapped |
@@ -18,6 +19,7 @@
 mod cases;
 mod chain;
 mod expect;
+mod faulty;
 mod field;
 mod harness;
 mod pairwise;

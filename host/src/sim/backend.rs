@@ -4,11 +4,11 @@ use super::engine::resident_blocks;
 use super::machine::SimMachine;
 use super::memory::GRANULARITY_BYTES;
 use crate::backend::{
-    Access, Backend, CaptureState, DeviceFacts, EventHandle, FunctionFacts, FunctionHandle, GraphExecHandle,
-    GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind, ModuleHandle, PhysicalHandle,
-    PointerFacts, StreamHandle, WorkCounters,
+    Access, Backend, CaptureState, DeviceFacts, EventHandle, FabricHandle, FunctionFacts, FunctionHandle,
+    Granularity, GraphExecHandle, GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind,
+    ModuleHandle, PhysicalHandle, PointerFacts, StreamHandle, WorkCounters,
 };
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 impl SimMachine {
@@ -16,6 +16,13 @@ impl SimMachine {
         let found = self.config.n_devices;
         if device < found { Ok(()) } else { Err(ErrorKind::NoSuchDevice { device, found }.into()) }
     }
+}
+
+#[cold]
+fn no_fabric() -> Error {
+    let (what, hint) =
+        ("a fabric handle".into(), "the simulated machine is one host; export a file descriptor");
+    ErrorKind::Unsupported { what, hint: hint.into() }.into()
 }
 
 impl Backend for SimMachine {
@@ -50,9 +57,14 @@ impl Backend for SimMachine {
         Ok(self.config.can_access(device, peer))
     }
 
-    fn granularity_bytes(&self, device: u32) -> Result<u64> {
+    fn granularity(&self, device: u32) -> Result<Granularity> {
         self.check_device(device)?;
-        Ok(GRANULARITY_BYTES)
+        Ok(Granularity { minimum_bytes: GRANULARITY_BYTES, recommended_bytes: GRANULARITY_BYTES })
+    }
+
+    fn memory_free_bytes(&self, device: u32) -> Result<u64> {
+        self.check_device(device)?;
+        Ok(self.lock().memory.free_bytes(device))
     }
 
     fn mem_create(&self, device: u32, len_bytes: u64) -> Result<PhysicalHandle> {
@@ -76,6 +88,19 @@ impl Backend for SimMachine {
         self.lock().memory.import(fd)
     }
 
+    fn mem_create_fabric(&self, device: u32, _: u64) -> Result<PhysicalHandle> {
+        self.check_device(device)?;
+        Err(no_fabric())
+    }
+
+    fn mem_export_fabric(&self, _: PhysicalHandle) -> Result<FabricHandle> {
+        Err(no_fabric())
+    }
+
+    fn mem_import_fabric(&self, _: &FabricHandle) -> Result<PhysicalHandle> {
+        Err(no_fabric())
+    }
+
     fn address_reserve(&self, len_bytes: u64, align_bytes: u64, hint: u64) -> Result<u64> {
         self.lock().memory.reserve(len_bytes, align_bytes, hint)
     }
@@ -96,6 +121,16 @@ impl Backend for SimMachine {
         self.check_device(device)?;
         let can_access = |owner| self.config.can_access(device, owner);
         self.lock().memory.set_access(address, len_bytes, device, access, can_access)
+    }
+
+    fn mem_alloc(&self, device: u32, len_bytes: u64) -> Result<u64> {
+        self.check_device(device)?;
+        self.lock().memory.alloc(device, len_bytes)
+    }
+
+    fn mem_free(&self, device: u32, address: u64) -> Result<()> {
+        self.check_device(device)?;
+        self.lock().memory.free(device, address)
     }
 
     fn pointer_facts(&self, address: u64) -> Result<PointerFacts> {
@@ -123,6 +158,11 @@ impl Backend for SimMachine {
     fn fill(&self, device: u32, address: u64, byte: u8, len_bytes: u64) -> Result<()> {
         self.check_device(device)?;
         self.change(|core| core.memory.fill(device, address, byte, len_bytes))
+    }
+
+    fn copy_within_device(&self, device: u32, from: u64, to: u64, len_bytes: u64) -> Result<()> {
+        self.check_device(device)?;
+        self.change(|core| core.memory.copy(device, from, to, len_bytes))
     }
 
     fn module_load(&self, device: u32, ptx: &str, origin: &str) -> Result<ModuleHandle> {

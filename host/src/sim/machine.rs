@@ -84,6 +84,8 @@ pub struct LiveCounts {
     pub reservations: usize,
     /// Host allocations.
     pub host_allocations: usize,
+    /// Plain allocations of device memory.
+    pub plain_allocations: usize,
     /// Streams.
     pub streams: usize,
     /// Events.
@@ -143,6 +145,7 @@ impl SimMachine {
             mappings: memory.mappings,
             reservations: memory.reservations,
             host_allocations: memory.host_allocations,
+            plain_allocations: memory.plain_allocations,
             streams: driver.streams,
             events: driver.events,
             modules: driver.modules,

@@ -5,6 +5,7 @@ mod bounded_waits;
 mod capture_rules;
 mod determinism;
 mod epochs;
+mod faults;
 mod graphs;
 mod lifetimes;
 mod matrix;
@@ -29,6 +30,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         registration_errors::cases(),
         lifetimes::cases(),
         bad_input::cases(),
+        faults::cases(),
         determinism::cases(),
     ];
     topics.into_iter().flatten().collect()

@@ -21,7 +21,7 @@ pub(crate) struct Options {
     pub(crate) device: DeviceChoice,
     /// `--full`, or `SYMMEM_TEST_FULL=1`: larger matrices, more rounds.
     pub(crate) full: bool,
-    /// `--child NAME`: run this one case on GPUs, in this process.
+    /// `--child NAME`: run this one case in this process; on GPUs, unless `--device sim`.
     pub(crate) child: Option<String>,
     /// What test programs understand: filters, `--list`, `--test-threads`, ….
     pub(crate) arguments: Arguments,

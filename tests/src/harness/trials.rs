@@ -54,15 +54,19 @@ pub(crate) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial>
         if options.device != DeviceChoice::Cuda || case.runs_on == RunsOn::HostWithoutGpu {
             let fate = if case.runs_on == RunsOn::HostWithoutGpu { without_gpu() } else { Fate::Run };
             let (its, full) = (case.clone(), options.full);
-            trials.push(trial(format!("sim::{}", case.name), fate, &mut skipped, move || {
-                run_on_sim(its, full)
-            }));
+            let run = move || match its.runs_on {
+                RunsOn::SimAlone => {
+                    child::run_in_child(&its.name, MachineKind::Sim, full, sim_patience(full))
+                }
+                _ => run_on_sim(its, full),
+            };
+            trials.push(trial(format!("sim::{}", case.name), fate, &mut skipped, run));
         }
         if options.device != DeviceChoice::Sim && case.runs_on == RunsOn::Both {
             let (name, full, lock) = (case.name.clone(), options.full, one_at_a_time.clone());
             let run = move || {
                 let _alone = lock.lock().unwrap_or_else(PoisonError::into_inner);
-                child::run_in_child(&name, full, patience(GPU_TIMEOUT, full))
+                child::run_in_child(&name, MachineKind::Cuda, full, patience(GPU_TIMEOUT, full))
             };
             let fate = on_gpus(&case, options.device, gpus);
             trials.push(trial(format!("cuda::{}", case.name), fate, &mut skipped, run));
@@ -139,6 +143,10 @@ fn patience(brief: Duration, full: bool) -> Duration {
     if full { brief * FULL_FACTOR } else { brief }
 }
 
+fn sim_patience(full: bool) -> Duration {
+    patience(SIM_TIMEOUT, full)
+}
+
 /// Runs a case on a thread of its own, so that one that hangs is a failure and not a silence.
 fn run_on_sim(case: Case, full: bool) -> Result<()> {
     let (done, result) = channel();
@@ -147,7 +155,7 @@ fn run_on_sim(case: Case, full: bool) -> Result<()> {
         // Whoever gave up waiting has dropped the receiver.
         drop(done.send(outcome));
     })?;
-    let timeout = patience(SIM_TIMEOUT, full);
+    let timeout = sim_patience(full);
     match result.recv_timeout(timeout) {
         Ok(outcome) => outcome,
         Err(RecvTimeoutError::Timeout) => anyhow::bail!("still running after {} s", timeout.as_secs()),

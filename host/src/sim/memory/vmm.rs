@@ -29,15 +29,20 @@ impl Memory {
         const CALL: &str = "cuMemCreate";
         require(len_bytes > 0, CALL, || "a size of 0".into())?;
         require_granular(len_bytes, "size", CALL)?;
-        let free = self.device_memory_bytes - self.used_bytes[device as usize];
+        let physical = self.charge(device, len_bytes, CALL)?;
+        Ok(self.name(physical))
+    }
+
+    /// Takes memory from a device; gives the allocation's number.
+    pub(super) fn charge(&mut self, device: u32, len_bytes: u64, call: &'static str) -> Result<u32> {
+        let free = self.free_bytes(device);
         if len_bytes > free {
             let operand = format!("{len_bytes} bytes on device {device}, which has {free} free");
-            return Err(OUT_OF_MEMORY.of(CALL, operand));
+            return Err(OUT_OF_MEMORY.of(call, operand));
         }
         let physical = Physical::create(device, len_bytes)?;
         self.used_bytes[device as usize] += len_bytes;
-        let physical = self.keep(physical);
-        Ok(self.name(physical))
+        Ok(self.keep(physical))
     }
 
     /// The allocation number behind a handle that is referenced.

@@ -1,0 +1,212 @@
+//! Every call of the machine fails once, on one rank of three: all ranks are told or all go on, nothing is left behind,
+//! nobody waits past the deadlines, and the machine is as good as before.
+
+use crate::faulty::{Fault, Faulty};
+use crate::harness::{Case, Context, RunsOn};
+use crate::rig::Rig;
+use crate::user_memory::UserMemory;
+use anyhow::{Context as _, Result, ensure};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use symmem::sim::OnStall;
+use symmem::{Comm, CommConfig, Machine, Op, Window};
+
+const N_RANKS: u32 = 3;
+/// The rank, and its device, on which calls fail.
+const FAULTY_RANK: u32 = 1;
+const COUNT: usize = 64;
+/// Bound of every wait on the device.
+const TIMEOUT_MS: u64 = 100;
+/// Bound of every wait of the host for another rank.
+const HOST_TIMEOUT_MS: u64 = 2000;
+/// A phase waits at most for one rank that does not come, twice for operations in flight when it is dropped (2 s each),
+/// and for the device; the rest is room for a busy machine.
+const PHASE_MAX: Duration = Duration::from_millis(3 * HOST_TIMEOUT_MS + 5000);
+
+/// What each rank was told; one answer for all where one call serves all.
+type Answers = Vec<symmem::Result<()>>;
+type Phase = fn(&Machine, &mut Option<Scene>) -> Result<Answers>;
+
+pub(super) fn cases() -> Vec<Case> {
+    let case = |name: &str, is_set_up: bool, phase: Phase| {
+        Case::new(format!("faults::{name}"), N_RANKS, move |context| each_call(context, is_set_up, phase))
+            .runs_on(RunsOn::SimAlone)
+    };
+    vec![
+        case("init", false, init),
+        case("alloc", true, alloc),
+        case("register", true, register),
+        case("collective", true, collective),
+        case("deregister", true, deregister),
+        case("teardown", true, teardown),
+    ]
+}
+
+/// A communicator that has worked, a window, and memory of the caller's on each rank.
+struct Scene {
+    // In the order in which they go.
+    windows: Vec<Window<f32>>,
+    rig: Rig,
+    memory: Vec<UserMemory>,
+}
+
+fn config() -> CommConfig {
+    CommConfig { timeout_ms: TIMEOUT_MS, host_timeout_ms: HOST_TIMEOUT_MS, ..CommConfig::default() }
+}
+
+impl Scene {
+    fn new(machine: &Machine) -> Result<Self> {
+        let rig = Rig::with(machine, N_RANKS, &config())?;
+        let memory = UserMemory::on_each(&machine.devices(N_RANKS)?, 1 << 20)?;
+        let windows = rig.alloc(COUNT)?;
+        let mut scene = Self { windows, rig, memory };
+        for answer in scene.reduce()? {
+            answer?;
+        }
+        Ok(scene)
+    }
+
+    /// One operation on each rank; gives each rank's answer.
+    fn reduce(&mut self) -> Result<Answers> {
+        for (rank, window) in self.windows.iter_mut().enumerate() {
+            window.write(0, &[1.0 + rank as f32; COUNT])?;
+        }
+        let Rig { comms, streams } = &mut self.rig;
+        let ranks = comms.iter_mut().zip(streams.iter()).zip(&mut self.windows);
+        let launched: Answers =
+            ranks.map(|((comm, stream), window)| comm.all_reduce_in_place(window, Op::Sum, stream)).collect();
+        let waited = comms.iter_mut().zip(streams.iter()).map(|(comm, stream)| comm.synchronize(stream));
+        Ok(launched
+            .into_iter()
+            .zip(waited.collect::<Vec<_>>())
+            .map(|(launch, wait)| launch.and(wait))
+            .collect())
+    }
+
+    fn sums_are_right(&self) -> Result<bool> {
+        let sum = (1..=N_RANKS).sum::<u32>() as f32;
+        let right = self.windows.iter().map(|window| Ok(window.to_vec()? == [sum; COUNT]));
+        Ok(right.collect::<symmem::Result<Vec<_>>>()?.into_iter().all(|right| right))
+    }
+}
+
+fn each_call(context: &Context, is_set_up: bool, phase: Phase) -> Result<()> {
+    let n_fds = open_fds()?;
+    for n_before in 0.. {
+        let (machine, faulty) = context.faulty_machine(|sim| {
+            sim.on_stall = OnStall::AdvanceClock;
+            sim.stall_grace_ms = 5;
+            sim.stall_polls = 512;
+        })?;
+        let fired = one_call(context, (&machine, &faulty), n_before, is_set_up, phase)
+            .with_context(|| format!("the fault after {n_before} calls"))?;
+        drop((machine, faulty));
+        context.forget_machines()?;
+        ensure!(open_fds()? == n_fds, "{n_before}: {} file descriptors, {n_fds} before", open_fds()?);
+        if !fired {
+            ensure!(n_before > 0, "the phase makes no call");
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Lets one call fail in a phase; says whether there was such a call.
+fn one_call(
+    context: &Context,
+    (machine, faulty): (&Machine, &Arc<Faulty>),
+    n_before: u64,
+    is_set_up: bool,
+    phase: Phase,
+) -> Result<bool> {
+    let mut scene = if is_set_up { Some(Scene::new(machine)?) } else { None };
+    let device = Some(FAULTY_RANK);
+    faulty.watch().arm(Fault { call: None, device, n_before, error: Fault::out_of_memory() });
+    let start = Instant::now();
+    let answers = phase(machine, &mut scene)?;
+    let took = start.elapsed();
+    let fired = faulty.watch().disarm();
+    let what = format!("{fired:?}: {answers:?}");
+    ensure!(took < PHASE_MAX, "{what}: it took {took:?}");
+    let n_failed = answers.iter().filter(|answer| answer.is_err()).count();
+    ensure!(n_failed == 0 || n_failed == answers.len(), "{what}: some ranks were told, others went on");
+    drop(scene);
+    let deferred = machine.take_deferred();
+    match &fired {
+        None => {
+            ensure!(n_failed == 0, "{what}: nothing failed");
+            deferred.context("nothing failed")?;
+        }
+        Some(_) => ensure!(n_failed > 0 || deferred.is_err(), "{what}: nobody was told"),
+    }
+    nothing_is_left(context).context(what.clone())?;
+    let after = Scene::new(machine).and_then(|scene| scene.sums_are_right());
+    ensure!(after.with_context(|| format!("{what}: a new communicator"))?, "{what}: wrong sums afterwards");
+    machine.take_deferred()?;
+    nothing_is_left(context)?;
+    Ok(fired.is_some())
+}
+
+fn nothing_is_left(context: &Context) -> Result<()> {
+    let live = context.live().context("the machine is simulated")?;
+    ensure!(live == symmem::sim::LiveCounts::default(), "left behind: {live:?}");
+    Ok(())
+}
+
+fn open_fds() -> Result<usize> {
+    Ok(std::fs::read_dir("/proc/self/fd")?.count())
+}
+
+fn init(machine: &Machine, _: &mut Option<Scene>) -> Result<Answers> {
+    Ok(vec![Comm::init_all_with(&machine.devices(N_RANKS)?, &config()).map(drop)])
+}
+
+fn set_up(scene: &mut Option<Scene>) -> Result<&mut Scene> {
+    scene.as_mut().context("the scene is set up")
+}
+
+/// Allocates on each rank; gives the windows where there are any.
+fn allocate(rig: &Rig) -> Vec<symmem::Result<Window<f32>>> {
+    let asked: Vec<_> = rig.comms.iter().map(|comm| comm.alloc::<f32>(COUNT)).collect();
+    asked.into_iter().map(|asked| asked.and_then(symmem::Registration::wait)).collect()
+}
+
+fn told<T>(answers: Vec<symmem::Result<T>>) -> Answers {
+    answers.into_iter().map(|answer| answer.map(drop)).collect()
+}
+
+fn alloc(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+    Ok(told(allocate(&set_up(scene)?.rig)))
+}
+
+fn register(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+    let Scene { rig, memory, .. } = set_up(scene)?;
+    let asked = rig.comms.iter().zip(memory.iter());
+    let asked: Vec<_> =
+        asked.map(|(comm, memory)| comm.register::<f32>(memory.address() + 256, COUNT)).collect();
+    Ok(told(asked.into_iter().map(|asked| asked.and_then(symmem::Registration::wait)).collect()))
+}
+
+/// Two operations: a rank that did not hear of the fault in the first hears of it in the second.
+fn collective(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+    let scene = set_up(scene)?;
+    let first = scene.reduce()?;
+    if first.iter().all(Result::is_ok) {
+        ensure!(scene.sums_are_right()?, "wrong sums");
+    }
+    let second = scene.reduce()?;
+    Ok(first.into_iter().zip(second).map(|(first, second)| first.and(second)).collect())
+}
+
+/// Drops the window and allocates another, in which step the first is unmapped.
+fn deregister(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+    let scene = set_up(scene)?;
+    scene.windows.clear();
+    Ok(told(allocate(&scene.rig)))
+}
+
+/// What goes wrong in destructors is told by the machine.
+fn teardown(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+    *scene = None;
+    Ok(Vec::new())
+}
