@@ -41,7 +41,8 @@ impl Link {
     /// If what the parent left cannot be read.
     pub(crate) fn find() -> Result<Option<Self>> {
         let Ok(rank) = std::env::var(RANK) else { return Ok(None) };
-        let set = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set beside {RANK}"));
+        let set =
+            |name: &str| std::env::var(name).with_context(|| format!("{name} is not set beside {RANK}"));
         let rank = rank.parse().with_context(|| format!("{RANK} is {rank}"))?;
         end_with_parent(&set(PARENT)?)?;
         let socket = std::io::stdin().as_fd().try_clone_to_owned().context("taking the parent's socket")?;
@@ -63,9 +64,7 @@ impl Link {
         }
         match serde_json::from_str(&answer)? {
             Answer::Failed(reason) => bail!("{reason}"),
-            Answer::All(parts) => {
-                parts.into_iter().map(|part| Ok(serde_json::from_value(part)?)).collect()
-            }
+            Answer::All(parts) => parts.into_iter().map(|part| Ok(serde_json::from_value(part)?)).collect(),
         }
     }
 }

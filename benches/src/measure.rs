@@ -164,13 +164,14 @@ fn check(team: &mut Team, programs: &[Program], settings: &Settings, outcome: &m
 /// The work of all processes.
 fn summed(team: &mut Team, work: WorkCounters) -> Result<Option<WorkCounters>> {
     let of_all = team.gather(&(work.instructions, work.link_bytes, work.hops))?;
-    Ok(of_all.into_iter().map(|(instructions, link_bytes, hops)| WorkCounters { instructions, link_bytes, hops }).reduce(
-        |sum, one| WorkCounters {
+    Ok(of_all
+        .into_iter()
+        .map(|(instructions, link_bytes, hops)| WorkCounters { instructions, link_bytes, hops })
+        .reduce(|sum, one| WorkCounters {
             instructions: sum.instructions + one.instructions,
             link_bytes: sum.link_bytes + one.link_bytes,
             hops: sum.hops.max(one.hops),
-        },
-    ))
+        }))
 }
 
 /// Time of one operation in microseconds: the slowest rank's, the median of several measurements.

@@ -119,7 +119,9 @@ impl Children {
     fn answer(&mut self, parts: &mut [Option<Value>], failure: Option<&str>) {
         let answer = match failure {
             Some(reason) => Answer::Failed(reason.to_owned()),
-            None if parts.iter().all(Option::is_some) => Answer::All(parts.iter().flatten().cloned().collect()),
+            None if parts.iter().all(Option::is_some) => {
+                Answer::All(parts.iter().flatten().cloned().collect())
+            }
             None => return,
         };
         let line = serde_json::to_string(&answer).expect("an answer is plain JSON") + "\n";

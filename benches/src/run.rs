@@ -88,7 +88,19 @@ impl Job {
         let speaks = link.as_ref().is_none_or(|link| link.rank == 0);
         let json = JsonLines::open(cli.json.as_deref().filter(|_| speaks))?;
         let table_on_stderr = cli.json.as_deref().is_some_and(json::is_stdout);
-        Ok(Self { machine, n_ranks, link, speaks, sizes, cases, settings, config, facts, json, table_on_stderr })
+        Ok(Self {
+            machine,
+            n_ranks,
+            link,
+            speaks,
+            sizes,
+            cases,
+            settings,
+            config,
+            facts,
+            json,
+            table_on_stderr,
+        })
     }
 
     /// Measures every case, out of place and in place.

@@ -67,7 +67,11 @@ fn cells(case: &Case, mode: Mode, result: &Result<Outcome>) -> String {
         let [instructions, link_bytes, hops] = match work {
             None => ["-", "-", "-"].map(str::to_owned),
             Some(work) => {
-                let hops = if outcome.is_some_and(|outcome| outcome.no_hops) { "-".into() } else { work.hops.to_string() };
+                let hops = if outcome.is_some_and(|outcome| outcome.no_hops) {
+                    "-".into()
+                } else {
+                    work.hops.to_string()
+                };
                 [work.instructions.to_string(), work.link_bytes.to_string(), hops]
             }
         };

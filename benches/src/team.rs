@@ -3,9 +3,9 @@
 use crate::case::Case;
 use crate::link::Link;
 use anyhow::{Context, Result, ensure};
-use symmem::backend::WorkCounters;
 use serde::{Serialize, de::DeserializeOwned};
 use std::ops::Range;
+use symmem::backend::WorkCounters;
 use symmem::{Collective, Comm, CommConfig, Device, Machine, Stream, Window};
 use symmem_device::abi::DevBaseLayout;
 
