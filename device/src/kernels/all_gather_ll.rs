@@ -35,7 +35,7 @@ fn run<const N: usize, const PATH: u32>(args: &CollectiveArgs) {
     let mut watch = Watch::enter(&args.comm);
     let mut session = LlSession::begin(&args.comm);
     loop {
-        words.send(&session, own);
+        words.send(&session, &watch, own);
         let is_last = words.is_last_tile();
         if is_last {
             session.save_epoch();
@@ -53,7 +53,9 @@ fn run<const N: usize, const PATH: u32>(args: &CollectiveArgs) {
         }
         words.next_tile();
         own = words.load();
-        session.next_epoch();
+        if !session.next_epoch(&watch) {
+            break;
+        }
     }
     watch.leave();
 }

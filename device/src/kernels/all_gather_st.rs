@@ -34,17 +34,18 @@ const PACKS_PER_THREAD: usize = 8;
 pub(super) fn all_gather_st(args: &CollectiveArgs) {
     let mut watch = Watch::enter(&args.comm);
     let mut barrier = Barrier::begin(&args.comm);
-    barrier.sync(&mut watch, STEP_BARRIER_ENTRY);
-    let push = Push::new(args);
-    match push.span.width_bytes {
-        16 => push.body::<16>(),
-        8 => push.body::<8>(),
-        4 => push.body::<4>(),
-        2 => push.body::<2>(),
-        _ => push.body::<1>(),
+    if barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
+        let push = Push::new(args);
+        match push.span.width_bytes {
+            16 => push.body::<16>(),
+            8 => push.body::<8>(),
+            4 => push.body::<4>(),
+            2 => push.body::<2>(),
+            _ => push.body::<1>(),
+        }
+        push.ends();
+        barrier.sync(&mut watch, STEP_BARRIER_EXIT);
     }
-    push.ends();
-    barrier.sync(&mut watch, STEP_BARRIER_EXIT);
     barrier.end();
     watch.leave();
 }

@@ -37,7 +37,7 @@ fn run<T: Element, O: Reduction<T::Acc>, const N: usize, const PATH: u32>(args: 
     let mut watch = Watch::enter(&args.comm);
     let mut session = LlSession::begin(&args.comm);
     loop {
-        words.send(&session, own);
+        words.send(&session, &watch, own);
         let is_last = words.is_last_tile();
         if is_last {
             session.save_epoch();
@@ -50,7 +50,9 @@ fn run<T: Element, O: Reduction<T::Acc>, const N: usize, const PATH: u32>(args: 
         }
         words.next_tile();
         own = words.load();
-        session.next_epoch();
+        if !session.next_epoch(&watch) {
+            break;
+        }
     }
     watch.leave();
 }

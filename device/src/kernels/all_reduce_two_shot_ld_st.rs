@@ -37,16 +37,17 @@ const PACKS_PER_THREAD: usize = 8;
 pub(super) fn all_reduce_two_shot_ld_st<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
     let mut watch = Watch::enter(&args.comm);
     let mut barrier = Barrier::begin(&args.comm);
-    barrier.sync(&mut watch, STEP_BARRIER_ENTRY);
-    let owner = Owner::new::<T>(args);
-    match owner.span.width_bytes {
-        16 => owner.body::<T, O, 16>(),
-        8 => owner.body::<T, O, 8>(),
-        4 => owner.body::<T, O, 4>(),
-        _ => owner.body::<T, O, 2>(),
+    if barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
+        let owner = Owner::new::<T>(args);
+        match owner.span.width_bytes {
+            16 => owner.body::<T, O, 16>(),
+            8 => owner.body::<T, O, 8>(),
+            4 => owner.body::<T, O, 4>(),
+            _ => owner.body::<T, O, 2>(),
+        }
+        owner.ends::<T, O>();
+        barrier.sync(&mut watch, STEP_BARRIER_EXIT);
     }
-    owner.ends::<T, O>();
-    barrier.sync(&mut watch, STEP_BARRIER_EXIT);
     barrier.end();
     watch.leave();
 }

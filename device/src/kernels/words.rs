@@ -109,10 +109,10 @@ impl<const N: usize, const PATH: u32> Words<N, PATH> {
         own
     }
 
-    /// Sends this thread's words to every peer.
+    /// Sends this thread's words to every peer, unless it has given up.
     #[inline(always)]
-    pub(super) fn send(&self, session: &LlSession, own: [u64; N]) {
-        let mut distance = 1;
+    pub(super) fn send(&self, session: &LlSession, watch: &Watch, own: [u64; N]) {
+        let mut distance = if watch.is_well() { 1 } else { self.team.n_ranks() };
         while distance < self.team.n_ranks() {
             let peer = self.team.neighbour(distance);
             for n in 0..N {

@@ -122,7 +122,8 @@ impl Memory {
 
     /// Whether memory of another process is here: that process may change it at any time.
     pub(crate) fn is_shared(&self) -> bool {
-        self.allocations.iter().flatten().any(|allocation| !allocation.memory.charged)
+        let mut memories = self.allocations.iter().flatten().map(|allocation| &allocation.memory);
+        memories.any(|memory| memory.device != address_map::HOST && !memory.charged)
     }
 
     /// Memory of a device that nobody uses, in bytes.
