@@ -87,6 +87,10 @@ impl Job {
         }
         let speaks = link.as_ref().is_none_or(|link| link.rank == 0);
         let json = JsonLines::open(cli.json.as_deref().filter(|_| speaks))?;
+        if let Some(link) = &mut link {
+            // Whoever cannot take part says so before the others wait for it.
+            link.gather(&())?;
+        }
         let table_on_stderr = cli.json.as_deref().is_some_and(json::is_stdout);
         Ok(Self {
             machine,
@@ -189,6 +193,9 @@ impl Job {
         let (facts, settings) = (&self.facts, &self.settings);
         let kind = match self.machine.kind() {
             MachineKind::Cuda => "GPUs",
+            MachineKind::Sim if facts.procs > 1 => {
+                "simulated; bytes between devices are counted, and instructions with what ranks poll till others come"
+            }
             MachineKind::Sim => {
                 "simulated; instructions, bytes between devices and hops are counted, time is not"
             }

@@ -2,10 +2,17 @@
 //! simulated machine.
 #![cfg(feature = "sim")]
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn bench(args: &str) -> Output {
+    command(args).output().expect("the bench starts")
+}
+
+fn command(args: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_symmem-bench"));
     // Settings of the caller's environment must not reach the tests.
     let ours = std::env::vars_os()
@@ -14,7 +21,8 @@ fn bench(args: &str) -> Output {
     ours.for_each(|name| {
         command.env_remove(name);
     });
-    command.args(["--device", "sim"]).args(args.split_whitespace()).output().expect("the bench starts")
+    command.args(["--device", "sim"]).args(args.split_whitespace());
+    command
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -31,6 +39,9 @@ fn small_cases_are_right() {
         "--ranks 2 -G 2 -n 3 -c 4 --count 33 -d f16",
         "--ranks 2 --algo two_shot_ld_st --count 4097",
         "--ranks 2 --algo st --count 4097 --check-bytes-max 1 -c 3",
+        "--procs 2 --count 1 --count 67",
+        "--procs 3 -n 3 -c 4 --count 33 -d f16 --algo ll",
+        "--procs 1 --count 5",
     ];
     for args in good {
         let output = bench(args);
@@ -53,6 +64,11 @@ fn bad_input_is_refused_with_a_reason() {
         ("all_gather --algo two_shot_ld_st", 2, "has no algorithm"),
         ("--ranks 2 -e 4G", 1, "bytes on each device"),
         ("--json /nowhere/at/all", 1, "/nowhere/at/all"),
+        ("--procs 2 --ranks 2", 2, "cannot be used"),
+        ("--procs 2 -b 2K -e 1K", 2, "larger"),
+        ("--procs 2 -e 4G", 1, "bytes on each device"),
+        ("--procs 2 --json /nowhere/at/all", 1, "/nowhere/at/all"),
+        ("--procs 2 -e 32K -c 100000 --timeout-s 1", 1, "too long"),
     ];
     for (args, status, reason) in bad {
         let output = bench(args);
@@ -75,4 +91,73 @@ fn standard_output_can_be_json_alone() {
         assert_eq!(row["seed"], 9);
     }
     assert!(text(&output.stderr).contains("# all_gather"));
+}
+
+/// Processes that `parent` started.
+fn children(parent: u32) -> Vec<u32> {
+    let stat = |entry: std::fs::DirEntry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let text = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        let mut fields = text.rsplit_once(") ")?.1.split(' ');
+        let its_parent: u32 = fields.nth(1)?.parse().ok()?;
+        (its_parent == parent).then_some(pid)
+    };
+    let mut found: Vec<_> = std::fs::read_dir("/proc").expect("Linux").flatten().filter_map(stat).collect();
+    found.sort();
+    found
+}
+
+/// A bench of two processes that would run for long, and has printed its first line of results.
+fn long_run() -> (Child, Vec<u32>) {
+    let mut command = command("all_reduce --procs 2 --count 33 --count 34 --count 35 -c 1000000");
+    let mut bench = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the bench starts");
+    let mut line = String::new();
+    // The header is printed once both ranks are there.
+    BufReader::new(bench.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    let ranks = children(bench.id());
+    assert_eq!(ranks.len(), 2);
+    (bench, ranks)
+}
+
+fn kill(pid: u32) {
+    kill_process(Pid::from_raw(pid as i32).expect("a process"), Signal::KILL).expect("it runs");
+}
+
+#[test]
+fn a_rank_that_is_killed_fails_all() {
+    let start = Instant::now();
+    let (bench, ranks) = long_run();
+    kill(ranks[1]);
+    let output = bench.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    let err = text(&output.stderr);
+    assert!(err.contains("rank 1 failed"), "{err}");
+    assert!(start.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn ranks_end_with_the_program() {
+    let (mut bench, ranks) = long_run();
+    kill(bench.id());
+    bench.wait().expect("it was killed");
+    let is_gone = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.map_or(true, |text| text.contains(") Z"))
+    };
+    let end = Instant::now() + Duration::from_secs(20);
+    while !ranks.iter().all(|pid| is_gone(*pid)) {
+        assert!(Instant::now() < end, "a rank outlives the program");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn rows_say_how_many_processes_there_were() {
+    let output = bench("all_reduce --procs 2 --count 3 --json -");
+    for line in text(&output.stdout).lines() {
+        let row: Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!((&row["procs"], &row["ranks"], &row["hops"]), (&2.into(), &2.into(), &Value::Null));
+        assert!(row["link_bytes"].as_u64() > Some(0), "{row}");
+    }
+    assert!(output.status.success());
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cases` | the cases, a file a topic |
 //! | `harness` | which of them run where, in what process, and what is printed |
+//! | `processes` | ranks that are processes |
 //! | `rig` | a communicator with a stream on each rank |
 //! | `faulty` | a machine on which a chosen call fails |
 //! | `chain` | operations that take each other's results |
@@ -23,6 +24,7 @@ mod faulty;
 mod field;
 mod harness;
 mod pairwise;
+mod processes;
 mod random;
 mod reference;
 mod rig;

@@ -70,6 +70,11 @@ impl Process {
         Self { comm_id, devices, n_ranks, space: Mutex::new(None), dev_bases: Mutex::new(Vec::new()) }
     }
 
+    /// Whether there are ranks in other processes.
+    pub(crate) fn spans_processes(&self) -> bool {
+        self.devices.len() < self.n_ranks as usize
+    }
+
     /// Unmaps the `DevBase` of ranks of other processes: no kernel of this one runs any more.
     pub(crate) fn unmap_peers(&self) {
         let mut dev_bases = self.dev_bases.lock().unwrap_or_else(PoisonError::into_inner);

@@ -40,6 +40,9 @@ const EXCHANGES_MAX: u32 = 12;
 /// How long a destructor waits: for operations in flight before it ends their waits, and for the other ranks.
 pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long the news of a peer's death may take to arrive.
+const NEWS_PATIENCE: Duration = Duration::from_millis(500);
+
 static NEXT_COMM_ID: AtomicU64 = AtomicU64::new(1);
 
 /// One rank's part of a communicator.
@@ -59,8 +62,8 @@ pub struct Comm {
     kernels: Kernels,
     record: Arc<Record>,
     space: Arc<SymmetricSpace>,
-    /// Held for its destructor: `DevBase` of all ranks of this process.
-    _process: Arc<Process>,
+    /// `DevBase` of all ranks of this process.
+    process: Arc<Process>,
 }
 
 impl Comm {
@@ -124,7 +127,7 @@ impl Comm {
             kernels: ready.kernels,
             record: ready.record,
             space: ready.space,
-            _process: process,
+            process,
         }
     }
 
@@ -185,26 +188,33 @@ impl Comm {
         self.check()
     }
 
-    /// Says whether the communicator is still good. Waits for nothing.
+    /// Says whether the communicator is still good. Waits for nothing, but a moment for the news which process died where
+    /// one may have.
     ///
     /// # Errors
     ///
     /// As [`Self::synchronize`]; also what a destructor could not return.
     pub fn check(&mut self) -> Result<()> {
-        if self.poisoned.is_none()
-            && let Some(error) = &*lock(&self.shared.lost)
-        {
-            self.poisoned = Some(error.clone());
-        }
-        if self.poisoned.is_none()
-            && let Err(error) = self.record.fault(self.rank)
-        {
-            self.poisoned = Some(error);
+        if self.poisoned.is_none() {
+            self.poisoned = self.shared.lost(Duration::ZERO).or_else(|| self.fault());
         }
         match &self.poisoned {
             Some(error) => Err(error.clone()),
             None => self.device.machine().take_deferred(),
         }
+    }
+
+    /// What a kernel reported. Where it was told to give up, by the host or by a peer, the reason may be the death of a
+    /// process, of which this rank hears a little later than others.
+    fn fault(&self) -> Option<Error> {
+        let error = self.record.fault(self.rank).err()?;
+        let may_be_loss = matches!(error.kind(), ErrorKind::Poisoned { .. } | ErrorKind::Aborted { .. });
+        let lost = if may_be_loss && self.process.spans_processes() {
+            self.shared.lost(NEWS_PATIENCE)
+        } else {
+            None
+        };
+        Some(lost.unwrap_or(error))
     }
 
     /// Ends every wait of this rank's kernels; they and their peers' end with an error.

@@ -11,7 +11,7 @@ use crate::stream::Event;
 use crate::symmetric::{Registrar, Request, WindowInner};
 use crate::{Error, ErrorKind};
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -30,7 +30,18 @@ pub(crate) struct Shared {
     pub(crate) windows: Mutex<Vec<Weak<WindowInner>>>,
     pub(crate) host_timeout: Duration,
     /// The peer of another process that died, if one did.
-    pub(crate) lost: Mutex<Option<Error>>,
+    lost: Mutex<Option<Error>>,
+    /// Signalled when one did.
+    lost_changed: Condvar,
+}
+
+impl Shared {
+    /// The error that names the peer of another process that died; waits for the news at most `patience`.
+    pub(crate) fn lost(&self, patience: Duration) -> Option<Error> {
+        let lost = lock(&self.lost);
+        let waited = self.lost_changed.wait_timeout_while(lost, patience, |lost| lost.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
 }
 
 /// The thread, and the queue of its tasks.
@@ -112,6 +123,7 @@ fn make(
         windows: Mutex::new(Vec::new()),
         host_timeout: config.host_timeout(device.machine().kind()),
         lost: Mutex::new(None),
+        lost_changed: Condvar::new(),
     };
     let shared = Arc::new(shared);
     watch(&registrar, &ready, &shared);
@@ -123,6 +135,7 @@ fn watch(registrar: &Registrar, ready: &Ready, shared: &Arc<Shared>) {
     let (record, shared) = (ready.record.clone(), shared.clone());
     registrar.bootstrap.watch(Box::new(move |error| {
         lock(&shared.lost).get_or_insert(error.clone());
+        shared.lost_changed.notify_all();
         record.abort();
     }));
 }

@@ -9,6 +9,7 @@ mod faults;
 mod graphs;
 mod lifetimes;
 mod matrix;
+pub(crate) mod processes;
 mod registration;
 mod registration_errors;
 mod sequences;
@@ -29,6 +30,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         registration::cases(),
         registration_errors::cases(),
         lifetimes::cases(),
+        processes::cases(),
         bad_input::cases(),
         faults::cases(),
         determinism::cases(),

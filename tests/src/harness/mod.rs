@@ -27,6 +27,13 @@ pub fn main() -> ExitCode {
         let kind = if options.device == DeviceChoice::Sim { MachineKind::Sim } else { MachineKind::Cuda };
         return child::run_here(name, kind, options.full);
     }
+    if let Some(name) = &options.rank_program {
+        let Some(program) = crate::cases::processes::program(name) else {
+            eprintln!("no program of a rank is named {name}");
+            return ExitCode::from(2);
+        };
+        return crate::processes::run_rank(program);
+    }
     let gpus = trials::Gpus::find(options.device);
     let cases = crate::cases::all(options.full, gpus.count());
     let trials = trials::of(cases, &options, &gpus);

@@ -23,6 +23,8 @@ pub(crate) struct Options {
     pub(crate) full: bool,
     /// `--child NAME`: run this one case in this process; on GPUs, unless `--device sim`.
     pub(crate) child: Option<String>,
+    /// `--rank-program NAME`: this process is a rank that runs the program of that name.
+    pub(crate) rank_program: Option<String>,
     /// What test programs understand: filters, `--list`, `--test-threads`, ….
     pub(crate) arguments: Arguments,
 }
@@ -41,13 +43,14 @@ impl Options {
     }
 
     fn parse(words: Vec<String>, mut device: String, mut full: bool) -> Result<Self> {
-        let (mut rest, mut child) = (Vec::new(), None);
+        let (mut rest, mut child, mut rank_program) = (Vec::new(), None, None);
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().with_context(|| format!("{word} needs a value"));
             match word.as_str() {
                 "--device" => device = value()?,
                 "--child" => child = Some(value()?),
+                "--rank-program" => rank_program = Some(value()?),
                 "--full" => full = true,
                 _ => match word.strip_prefix("--device=") {
                     Some(value) => device = value.into(),
@@ -61,7 +64,7 @@ impl Options {
             "auto" => DeviceChoice::Auto,
             other => bail!("the device is {other}, allowed: cuda, sim, auto"),
         };
-        Ok(Self { device, full, child, arguments: Arguments::from_iter(rest) })
+        Ok(Self { device, full, child, rank_program, arguments: Arguments::from_iter(rest) })
     }
 }
 

@@ -17,7 +17,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
 };
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// What the channels of a rank are, and what has been read from each beyond its greeting.
@@ -74,7 +74,7 @@ fn socket_address(path: &Path) -> Result<SocketAddrUnix> {
     })
 }
 
-fn listen_at(path: &PathBuf, n_ranks: u32) -> Result<OwnedFd> {
+fn listen_at(path: &Path, n_ranks: u32) -> Result<OwnedFd> {
     let (listener, address) = (unix_socket()?, socket_address(path)?);
     let failed = |errno| io(format!("listening at {}", path.display()), errno);
     bind(&listener, &address).map_err(failed)?;

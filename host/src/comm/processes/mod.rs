@@ -21,6 +21,8 @@ mod mesh;
 mod reader;
 mod seat;
 mod tcp;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use mesh::join;
 

@@ -194,9 +194,8 @@ fn read_table(mut bytes: &[u8]) -> Option<Vec<Card>> {
 mod tests {
     use super::*;
     use crate::comm::unique_id::JobId;
-    use std::io::Write;
 
-    /// All cards as each of `identities` sees them, on a port that was free just now.
+    /// All cards as each of `identities` sees them, on a port that was free just now; `before` the second one comes.
     fn meet(identities: &[Identity], before: impl FnOnce(u16)) -> Vec<Result<Vec<Card>>> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let deadline = Deadline::after(Duration::from_secs(5));
@@ -205,8 +204,10 @@ mod tests {
                 let card = Card::new(format!("/socket/{}", us.rank).into()).unwrap();
                 scope.spawn(move || cards("127.0.0.1", port, us, &card, deadline))
             };
-            let threads: Vec<_> = identities.iter().map(|us| run(*us)).collect();
+            let first = run(identities[0]);
             before(port);
+            let others = identities[1..].iter().map(|us| run(*us));
+            let threads: Vec<_> = [first].into_iter().chain(others).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         })
     }
@@ -218,12 +219,9 @@ mod tests {
     #[test]
     fn all_ranks_get_all_cards_whoever_else_connects() {
         let stranger = |port| {
-            let mut stream = loop {
-                if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
-                    break stream;
-                }
-            };
-            stream.write_all(b"GET / HTTP/1.1\r\nHost: elsewhere and far away, in a land beyond the sea, where the wind blows free\r\n\r\n").unwrap();
+            let address = [SocketAddr::from(([127, 0, 0, 1], port))];
+            let channel = connect(&address, Deadline::after(HELLO_PATIENCE), "rank 0").expect("it listens");
+            channel.send(&[b'x'; 500], &[], Deadline::after(HELLO_PATIENCE)).expect("somebody reads");
         };
         for result in meet(&[us(0), us(1), us(2)], stranger) {
             let sockets: Vec<_> = result.unwrap().into_iter().map(|card| card.socket).collect();
