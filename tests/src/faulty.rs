@@ -39,6 +39,8 @@ pub(crate) struct Faults {
     armed: Mutex<Option<Fault>>,
     /// The call that failed since the last arming.
     fired: Mutex<Option<Call>>,
+    /// Calls that could have failed since the last arming, in their order.
+    seen: Mutex<Vec<&'static str>>,
 }
 
 /// A machine on which calls can be made to fail.
@@ -66,6 +68,7 @@ impl Faults {
     /// Makes one call fail from now on.
     pub(crate) fn arm(&self, fault: Fault) {
         *lock(&self.fired) = None;
+        lock(&self.seen).clear();
         *lock(&self.armed) = Some(fault);
     }
 
@@ -75,9 +78,15 @@ impl Faults {
         lock(&self.fired).take()
     }
 
+    /// Names of the calls, up to the one that failed, that the fault was for since the last arming.
+    pub(crate) fn seen(&self) -> Vec<&'static str> {
+        lock(&self.seen).clone()
+    }
+
     fn answer(&self, call: &Call) -> Result<()> {
         let mut armed = lock(&self.armed);
         let Some(fault) = armed.as_mut().filter(|fault| fault.matches(call)) else { return Ok(()) };
+        lock(&self.seen).push(call.name);
         if fault.n_before > 0 {
             fault.n_before -= 1;
             return Ok(());
