@@ -7,6 +7,7 @@ use crate::program::{Program, Steps};
 use crate::reference::{Reference, lift, lower};
 use crate::team::{GUARD_BYTES, Side, Team};
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use symmem::{Collective, Window};
 
@@ -14,7 +15,7 @@ use symmem::{Collective, Window};
 const POISON: u8 = 0xff;
 
 /// What a round found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Findings {
     /// Wrong elements of outputs, changed elements of inputs and changed guard bytes, over all ranks.
     pub(crate) wrong: u64,
@@ -56,7 +57,7 @@ impl<'a> Round<'a> {
     /// Poisons both buffers of every rank, sets their guards, and writes the inputs.
     pub(crate) fn prepare(&self) -> Result<()> {
         let case = &self.program.case;
-        for rank in 0..case.n_ranks {
+        for rank in self.team.ranks() {
             for (side, len_bytes) in buffers(case) {
                 let mut window = self.team.window(rank, side).clone();
                 window.fill_bytes(POISON)?;
@@ -65,9 +66,9 @@ impl<'a> Round<'a> {
                 }
             }
         }
-        let chunks = parallel::chunks(case.count);
-        parallel::for_each(chunks.len() * case.n_ranks as usize, |task| {
-            let rank = (task / chunks.len()) as u32;
+        let (chunks, ranks) = (parallel::chunks(case.count), self.team.ranks());
+        parallel::for_each(chunks.len() * ranks.len(), |task| {
+            let rank = ranks.start + (task / chunks.len()) as u32;
             self.write(rank, chunks[task % chunks.len()])
         })
     }
@@ -122,7 +123,7 @@ impl<'a> Round<'a> {
         let (input_folds, output_folds) = self.program.folds();
         let mut found = Findings::default();
         if input_folds == Some(0) {
-            for (rank, input) in (0..).zip(&inputs) {
+            for (rank, input) in (0..).zip(&inputs).filter(|(rank, _)| self.team.ranks().contains(rank)) {
                 found.merge(self.compare_elements(rank, Side::Input, chunk.0, input)?);
             }
         }
@@ -131,7 +132,7 @@ impl<'a> Round<'a> {
             for (side, folds) in [(Side::Input, input_folds), (Side::Output, output_folds)] {
                 if folds == Some(depth) {
                     let expected = lower(case.dtype, &value);
-                    for rank in 0..case.n_ranks {
+                    for rank in self.team.ranks() {
                         found.merge(self.compare_elements(rank, side, chunk.0, &expected)?);
                     }
                 }
@@ -148,11 +149,11 @@ impl<'a> Round<'a> {
         let case = &self.program.case;
         let mut found = Findings::default();
         for (source, input) in (0..).zip(self.inputs(chunk)) {
-            for rank in 0..case.n_ranks {
+            for rank in self.team.ranks() {
                 let first = u64::from(source) * case.count + chunk.0;
                 found.merge(self.compare_elements(rank, Side::Output, first, &input)?);
             }
-            if self.program.steps != Steps::InPlace {
+            if self.program.steps != Steps::InPlace && self.team.ranks().contains(&source) {
                 found.merge(self.compare_elements(source, Side::Input, chunk.0, &input)?);
             }
         }
@@ -174,7 +175,7 @@ impl<'a> Round<'a> {
 
     fn compare_guards(&self) -> Result<Findings> {
         let mut found = Findings::default();
-        for rank in 0..self.program.case.n_ranks {
+        for rank in self.team.ranks() {
             for (side, len_bytes) in buffers(&self.program.case) {
                 for (salt, first) in guards(len_bytes) {
                     let expected = self.guard(rank, side, salt);
@@ -282,7 +283,7 @@ mod tests {
             let config = SimConfig { n_devices: case.n_ranks, ..SimConfig::default() };
             let machine = Machine::from_backend(SimMachine::new(config).expect("a valid machine"));
             let config = CommConfig::default();
-            Team::new(&machine, case.n_ranks, &config, &[*case]).expect("a team")
+            Team::new(&machine, case.n_ranks, None, &config, &[*case]).expect("a team")
         }
 
         fn case(collective: Collective) -> Case {

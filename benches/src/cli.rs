@@ -9,7 +9,7 @@ use symmem::{Algorithm, Collective, Dtype, Op};
 
 /// Measures and checks collectives on symmetric memory, in the manner of nccl-tests.
 ///
-/// One process and one thread drive all ranks, one stream each. Every output byte of every rank is compared with a
+/// One process and one thread drive all ranks, one stream each; with --procs, each rank is a process. Every output byte of every rank is compared with a
 /// reference; the exit status is 1 when anything is wrong, 2 for a command line that makes no sense.
 #[derive(Debug, Parser)]
 #[command(name = "symmem-bench", version)]
@@ -37,6 +37,14 @@ pub(crate) struct Cli {
     /// Ranks, one per device [default: all GPUs; 4 on the simulated machine]
     #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) ranks: Option<u32>,
+
+    /// Processes, one per device, each a rank
+    #[arg(long, value_name = "N", conflicts_with = "ranks", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) procs: Option<u32>,
+
+    /// With --procs: kill all of them after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, requires = "procs")]
+    pub(crate) timeout_s: u64,
 
     /// Element types, separated by commas
     #[arg(short, long, value_delimiter = ',', default_value = "f32", value_parser = one_or_all::<Dtype>())]
@@ -250,6 +258,8 @@ mod tests {
             ("-e 99999999999999999999", "large"),
             ("--count 3 -b 8", "cannot be used"),
             ("--device tpu", "sim"),
+            ("--procs 2 --ranks 2", "cannot be used"),
+            ("--procs 0", "1.."),
         ];
         for (args, needle) in refused {
             let text = parse(args).expect_err(args).to_string();

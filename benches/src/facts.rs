@@ -1,5 +1,8 @@
 //! What is known of the machine and of this program, for the header and for every JSON row.
 
+use crate::link::Link;
+use crate::team::own_device;
+use anyhow::Result;
 use std::path::Path;
 use symmem::Machine;
 use symmem::backend::MachineKind;
@@ -9,6 +12,8 @@ use symmem::backend::MachineKind;
 pub(crate) struct Facts {
     /// `cuda` or `sim`.
     pub(crate) machine: &'static str,
+    /// Processes that drive the ranks.
+    pub(crate) procs: u32,
     /// Names of the devices that take part, in rank order.
     pub(crate) device_names: Vec<String>,
     /// Highest CUDA version that the driver supports.
@@ -25,15 +30,26 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// Asks the machine.
-    pub(crate) fn of(machine: &Machine, n_ranks: u32) -> symmem::Result<Self> {
-        let names = machine.devices(n_ranks)?.into_iter().map(|device| Ok(device.facts()?.name));
+    pub(crate) fn of(machine: &Machine, n_ranks: u32, link: Option<&mut Link>) -> Result<Self> {
+        let procs = if link.is_some() { n_ranks } else { 1 };
+        let names = match link {
+            None => {
+                let names = machine.devices(n_ranks)?.into_iter().map(|device| Ok(device.facts()?.name));
+                names.collect::<symmem::Result<_>>()?
+            }
+            Some(link) => {
+                let own = own_device(machine, link)?.facts()?.name;
+                link.gather(&own)?
+            }
+        };
         let driver = machine.backend().driver_version()?;
         Ok(Self {
             machine: match machine.kind() {
                 MachineKind::Cuda => "cuda",
                 MachineKind::Sim => "sim",
             },
-            device_names: names.collect::<symmem::Result<_>>()?,
+            procs,
+            device_names: names,
             driver_version: Some(format!("{}.{}", driver.0, driver.1)),
             symmem_version: env!("CARGO_PKG_VERSION"),
             rustc_version: option_env!("SYMMEM_BENCH_RUSTC"),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`cli`], [`sizes`], [`case`] | what is asked for |
 //! | [`machine`], [`team`], [`program`] | where it runs, and how |
+//! | [`processes`], [`link`] | one process for each rank |
 //! | [`data`], [`mod@reference`], [`check`], [`parallel`] | what must come out |
 //! | [`measure`], [`rates`] | what it took |
 //! | [`run`], [`table`], [`json`], [`facts`], [`progress`] | what is said of it |
@@ -14,9 +15,11 @@ mod cli;
 mod data;
 mod facts;
 mod json;
+mod link;
 mod machine;
 mod measure;
 mod parallel;
+mod processes;
 mod program;
 mod progress;
 mod rates;
@@ -31,7 +34,15 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    let job = match run::Job::new(&cli) {
+    let link = match link::Link::find() {
+        Ok(link) => link,
+        Err(error) => return failed(&error),
+    };
+    if let (Some(n_procs), None) = (cli.procs, &link) {
+        let timeout = std::time::Duration::from_secs(cli.timeout_s);
+        return processes::run(n_procs, timeout).unwrap_or_else(|error| failed(&error));
+    }
+    let job = match run::Job::new(&cli, link) {
         Ok(job) => job,
         Err(run::Refusal::Usage(message)) => {
             cli::Cli::command().error(ErrorKind::ValueValidation, message).exit()

@@ -62,6 +62,8 @@ pub(crate) struct Outcome {
     pub(crate) time_us: Option<Spread>,
     /// Work of one operation on the simulated machine.
     pub(crate) work: Option<WorkCounters>,
+    /// Chains of link crossings are not followed from process to process.
+    pub(crate) no_hops: bool,
     pub(crate) checked_rounds: u64,
     pub(crate) findings: Findings,
 }
@@ -131,6 +133,8 @@ fn check(team: &mut Team, programs: &[Program], settings: &Settings, outcome: &m
     for round in 0..rounds {
         let program = &programs[round as usize % programs.len()];
         Round::new(team, program, settings.seed, round).prepare().context("writing inputs")?;
+        // No rank stores into a buffer of another process before that is prepared.
+        team.meet()?;
         let before = team.counters();
         program.launch(team)?;
         team.synchronize()?;
@@ -145,12 +149,29 @@ fn check(team: &mut Team, programs: &[Program], settings: &Settings, outcome: &m
             outcome.findings.merge(found);
         }
     }
-    outcome.work = (n_ops > 0).then(|| WorkCounters {
+    outcome.no_hops = team.spans_processes();
+    outcome.work = summed(team, work)?.filter(|_| n_ops > 0).map(|work| WorkCounters {
         instructions: work.instructions / n_ops,
         link_bytes: work.link_bytes / n_ops,
         hops: work.hops / n_ops,
     });
+    for found in team.gather(&std::mem::take(&mut outcome.findings))? {
+        outcome.findings.merge(found);
+    }
     Ok(())
+}
+
+/// The work of all processes.
+fn summed(team: &mut Team, work: WorkCounters) -> Result<Option<WorkCounters>> {
+    let of_all = team.gather(&(work.instructions, work.link_bytes, work.hops))?;
+    Ok(of_all
+        .into_iter()
+        .map(|(instructions, link_bytes, hops)| WorkCounters { instructions, link_bytes, hops })
+        .reduce(|sum, one| WorkCounters {
+            instructions: sum.instructions + one.instructions,
+            link_bytes: sum.link_bytes + one.link_bytes,
+            hops: sum.hops.max(one.hops),
+        }))
 }
 
 /// Time of one operation in microseconds: the slowest rank's, the median of several measurements.
@@ -165,6 +186,7 @@ fn time(team: &mut Team, program: &Program, settings: &Settings) -> Result<Optio
     for _ in 0..REPETITIONS {
         // Results that are fed back leave the range of the type; each repetition starts from numbers.
         Round::new(team, program, settings.seed, u64::MAX).prepare()?;
+        team.meet()?;
         // The warm-up runs while what is timed is launched behind it, which hides how long the first launch takes.
         warmup.launch(team)?;
         if settings.replays > 0 {
@@ -175,6 +197,7 @@ fn time(team: &mut Team, program: &Program, settings: &Settings) -> Result<Optio
         record(&ends, team)?;
         team.synchronize()?;
         let slowest_us = slowest_us(&starts, &ends)?;
+        let slowest_us = team.gather(&slowest_us)?.into_iter().flatten().reduce(f64::max);
         times_us.extend(slowest_us.map(|us| us / f64::from(n_replays) / f64::from(program.n_ops)));
     }
     Ok(Spread::of(times_us))

@@ -55,8 +55,8 @@ impl Program {
     /// Operations captured in one graph per rank, one kernel node each.
     pub(crate) fn captured(team: &mut Team, case: &Case, steps: Steps, n_ops: u32) -> Result<Self> {
         let mut program = Self::eager(case, steps, n_ops);
-        for rank in 0..team.n_ranks() {
-            let stream = team.streams[rank as usize].clone();
+        for rank in team.ranks() {
+            let stream = team.stream(rank).clone();
             let graph = stream.capture(|| (0..n_ops).try_for_each(|op| program.enqueue(team, rank, op)))?;
             let facts = graph.facts()?;
             let expected = if case.count == 0 { 0 } else { n_ops };
@@ -74,9 +74,9 @@ impl Program {
     /// Puts all operations into the streams of all ranks. Waits for nothing.
     pub(crate) fn launch(&self, team: &mut Team) -> symmem::Result<()> {
         if self.graphs.is_empty() {
-            let n_ranks = team.n_ranks();
+            let ranks = team.ranks();
             return (0..self.n_ops)
-                .try_for_each(|op| (0..n_ranks).try_for_each(|rank| self.enqueue(team, rank, op)));
+                .try_for_each(|op| ranks.clone().try_for_each(|rank| self.enqueue(team, rank, op)));
         }
         self.graphs.iter().zip(&team.streams).try_for_each(|(graph, stream)| graph.launch(stream))
     }

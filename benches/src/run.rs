@@ -4,6 +4,7 @@ use crate::case::{Case, Sizes, cases};
 use crate::cli::Cli;
 use crate::facts::Facts;
 use crate::json::{self, JsonLines};
+use crate::link::Link;
 use crate::measure::{Mode, Outcome, REPETITIONS, Settings, measure};
 use crate::progress::Progress;
 use crate::rates::rates;
@@ -38,6 +39,10 @@ impl<E: Into<anyhow::Error>> From<E> for Refusal {
 pub(crate) struct Job {
     machine: Machine,
     n_ranks: u32,
+    /// To the processes of the other ranks.
+    link: Option<Link>,
+    /// Whether this process prints the table: one does.
+    speaks: bool,
     sizes: Sizes,
     cases: Vec<Case>,
     settings: Settings,
@@ -65,21 +70,37 @@ impl Job {
     /// # Errors
     ///
     /// Whether it is the command line or the machine that does not do.
-    pub(crate) fn new(cli: &Cli) -> Result<Self, Refusal> {
+    pub(crate) fn new(cli: &Cli, mut link: Option<Link>) -> Result<Self, Refusal> {
         let collectives = cli.chosen_collectives().map_err(Refusal::Usage)?;
         cli.sizes(MAX_BYTES).map_err(Refusal::Usage)?;
-        let (machine, n_ranks) = machine::open(cli.device, cli.ranks)?;
-        let facts = Facts::of(&machine, n_ranks)?;
+        let (machine, n_ranks) = machine::open(cli.device, cli.procs.or(cli.ranks))?;
+        let facts = Facts::of(&machine, n_ranks, link.as_mut())?;
         let max_bytes = if machine.kind() == MachineKind::Sim { SIM_MAX_BYTES } else { MAX_BYTES };
         let sizes = cli.sizes(max_bytes).map_err(Refusal::Usage)?;
         let cases = cases(&collectives, &cli.dtypes(), &cli.ops(), &sizes, n_ranks)
             .map_err(|error| Refusal::Usage(error.to_string()))?;
         let mut config = CommConfig::from_env()?;
         config.algorithm = cli.algorithm().or(config.algorithm);
-        let settings = settings(cli, machine.kind());
-        let json = JsonLines::open(cli.json.as_deref())?;
+        let mut settings = settings(cli, machine.kind());
+        if let Some(link) = &mut link {
+            settings.seed = link.gather(&settings.seed)?[0];
+        }
+        let speaks = link.as_ref().is_none_or(|link| link.rank == 0);
+        let json = JsonLines::open(cli.json.as_deref().filter(|_| speaks))?;
         let table_on_stderr = cli.json.as_deref().is_some_and(json::is_stdout);
-        Ok(Self { machine, n_ranks, sizes, cases, settings, config, facts, json, table_on_stderr })
+        Ok(Self {
+            machine,
+            n_ranks,
+            link,
+            speaks,
+            sizes,
+            cases,
+            settings,
+            config,
+            facts,
+            json,
+            table_on_stderr,
+        })
     }
 
     /// Measures every case, out of place and in place.
@@ -88,7 +109,18 @@ impl Job {
     ///
     /// If anything is wrong or failed; each is said on standard error when it happens.
     pub(crate) fn run(mut self) -> Result<()> {
-        let mut team = Team::new(&self.machine, self.n_ranks, &self.config, &self.cases)?;
+        let link = self.link.take();
+        let mut team = Team::new(&self.machine, self.n_ranks, link, &self.config, &self.cases)?;
+        let result = self.run_on(&mut team);
+        if let (Err(error), true) = (&result, team.spans_processes()) {
+            eprintln!("symmem-bench: {error:#}");
+            // Sockets that close without a word end what the other ranks' kernels wait for.
+            std::process::exit(1);
+        }
+        result
+    }
+
+    fn run_on(&mut self, team: &mut Team) -> Result<()> {
         self.say(&self.header())?;
         let mut totals = Totals::default();
         let progress = Progress::new(self.cases.len() as u64 * 2);
@@ -97,7 +129,7 @@ impl Job {
             if section.replace(case.collective) != Some(case.collective) {
                 progress.suspend(|| self.say(&table::head(case.collective, self.settings.mode)))?;
             }
-            self.run_case(&mut team, &case, &progress, &mut totals)?;
+            self.run_case(team, &case, &progress, &mut totals)?;
             if !team.is_good() {
                 break;
             }
@@ -121,6 +153,11 @@ impl Job {
             progress.start(what.clone());
             let outcome = measure(team, case, in_place, &self.settings);
             totals.add(case, &self.settings, &outcome);
+            if !self.speaks {
+                // What this rank alone knows of it is told to all by the process that ends.
+                outcomes.push(Ok(outcome?));
+                continue;
+            }
             if let Some(failure) = json::failure(&outcome) {
                 progress.suspend(|| eprintln!("symmem-bench: {what}: {failure}"));
             }
@@ -128,12 +165,18 @@ impl Job {
             progress.done();
             outcomes.push(outcome);
         }
+        if !self.speaks {
+            return Ok(());
+        }
         let line = table::row(case, &self.settings, [&outcomes[0], &outcomes[1]]);
         progress.suspend(|| self.say(&line))
     }
 
     /// Writes to where the table goes; a reader that has gone ends the run.
     fn say(&self, text: &str) -> Result<()> {
+        if !self.speaks {
+            return Ok(());
+        }
         let written = if self.table_on_stderr {
             writeln!(std::io::stderr(), "{text}")
         } else {
@@ -165,8 +208,9 @@ impl Job {
         let lines = [
             format!("# symmem {}  machine {}: {kind}", facts.symmem_version, facts.machine),
             format!(
-                "# {} ranks on {}  driver for CUDA {}",
+                "# {} ranks{} on {}  driver for CUDA {}",
                 self.n_ranks,
+                if facts.procs > 1 { ", each a process," } else { "" },
                 facts.devices(),
                 facts.driver_version.as_deref().unwrap_or("unknown")
             ),
@@ -283,8 +327,8 @@ mod tests {
         let args =
             ["symmem-bench", "all_reduce", "--device", "sim", "--ranks", "2", "--count", "3", "--json"];
         let args = args.map(str::to_owned).into_iter().chain([path.display().to_string()]);
-        let Ok(mut job) = Job::new(&Cli::parse_from(args)) else { panic!("the arguments are good") };
-        let mut team = Team::new(&job.machine, 2, &job.config, &job.cases).expect("a team");
+        let Ok(mut job) = Job::new(&Cli::parse_from(args), None) else { panic!("the arguments are good") };
+        let mut team = Team::new(&job.machine, 2, None, &job.config, &job.cases).expect("a team");
         let case = job.cases[0];
         team.enqueue(0, &case, Side::Input, Side::Output).expect("launched");
         team.synchronize().expect_err("its peer does not come");

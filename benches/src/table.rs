@@ -66,7 +66,14 @@ fn cells(case: &Case, mode: Mode, result: &Result<Outcome>) -> String {
         let work = outcome.and_then(|outcome| outcome.work);
         let [instructions, link_bytes, hops] = match work {
             None => ["-", "-", "-"].map(str::to_owned),
-            Some(work) => [work.instructions, work.link_bytes, work.hops].map(|n| n.to_string()),
+            Some(work) => {
+                let hops = if outcome.is_some_and(|outcome| outcome.no_hops) {
+                    "-".into()
+                } else {
+                    work.hops.to_string()
+                };
+                [work.instructions.to_string(), work.link_bytes.to_string(), hops]
+            }
         };
         return format!("{:>6} {instructions:>12} {link_bytes:>12} {hops:>6} {wrong:>7}", "-");
     }

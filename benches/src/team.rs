@@ -1,9 +1,12 @@
-//! All ranks of one communicator, driven by one thread, with a pair of buffers for each.
+//! The ranks of one communicator that this process drives, all or one, with a pair of buffers for each.
 
 use crate::case::Case;
+use crate::link::Link;
 use anyhow::{Context, Result, ensure};
+use serde::{Serialize, de::DeserializeOwned};
+use std::ops::Range;
 use symmem::backend::WorkCounters;
-use symmem::{Collective, Comm, CommConfig, Machine, Stream, Window};
+use symmem::{Collective, Comm, CommConfig, Device, Machine, Stream, Window};
 use symmem_device::abi::DevBaseLayout;
 
 /// Bytes of known content before and after each buffer.
@@ -16,9 +19,11 @@ pub(crate) enum Side {
     Output,
 }
 
-/// The ranks.
+/// The ranks of this process.
 pub(crate) struct Team {
     pub(crate) machine: Machine,
+    first_rank: u32,
+    link: Option<Link>,
     pub(crate) comms: Vec<Comm>,
     pub(crate) streams: Vec<Stream>,
     inputs: Vec<Window<u8>>,
@@ -26,9 +31,19 @@ pub(crate) struct Team {
 }
 
 impl Team {
-    /// Joins the first `n_ranks` devices and allocates buffers that are large enough for every case.
-    pub(crate) fn new(machine: &Machine, n_ranks: u32, config: &CommConfig, cases: &[Case]) -> Result<Self> {
-        let devices = machine.devices(n_ranks)?;
+    /// Joins the first `n_ranks` devices, with a link those of as many processes, and allocates buffers that are large
+    /// enough for every case.
+    pub(crate) fn new(
+        machine: &Machine,
+        n_ranks: u32,
+        link: Option<Link>,
+        config: &CommConfig,
+        cases: &[Case],
+    ) -> Result<Self> {
+        let devices = match &link {
+            None => machine.devices(n_ranks)?,
+            Some(link) => vec![own_device(machine, link)?],
+        };
         // The output of an all-gather in place holds its input, so a buffer has to be as large as the larger of both.
         let largest = |bytes: fn(&Case) -> u64| cases.iter().map(bytes).max().unwrap_or(0) + 2 * GUARD_BYTES;
         let (input_bytes, output_bytes) = (largest(Case::bytes_per_rank), largest(Case::bytes_total));
@@ -45,21 +60,53 @@ impl Team {
                 facts.memory_bytes
             );
         }
-        let comms = Comm::init_all_with(&devices, config)?;
+        let comms = match &link {
+            None => Comm::init_all_with(&devices, config)?,
+            Some(link) => vec![Comm::init_rank_with(&devices[0], n_ranks, link.rank, &link.id, config)?],
+        };
         let streams = devices.iter().map(Stream::new).collect::<symmem::Result<_>>()?;
         let (inputs, outputs) = (allocate(&comms, input_bytes)?, allocate(&comms, output_bytes)?);
-        Ok(Self { machine: machine.clone(), comms, streams, inputs, outputs })
+        let first_rank = comms[0].rank();
+        Ok(Self { machine: machine.clone(), first_rank, link, comms, streams, inputs, outputs })
     }
 
-    pub(crate) fn n_ranks(&self) -> u32 {
-        self.comms.len() as u32
+    /// Ranks that this process drives.
+    pub(crate) fn ranks(&self) -> Range<u32> {
+        self.first_rank..self.first_rank + self.comms.len() as u32
+    }
+
+    /// Every process's part, in rank order.
+    pub(crate) fn gather<T: Serialize + DeserializeOwned + Clone>(&mut self, mine: &T) -> Result<Vec<T>> {
+        match &mut self.link {
+            None => Ok(vec![mine.clone()]),
+            Some(link) => link.gather(mine),
+        }
+    }
+
+    /// Whether each rank is a process.
+    pub(crate) fn spans_processes(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Waits until every process has come so far.
+    pub(crate) fn meet(&mut self) -> Result<()> {
+        self.gather(&()).map(drop)
+    }
+
+    /// A rank's stream.
+    pub(crate) fn stream(&self, rank: u32) -> &Stream {
+        &self.streams[self.place(rank)]
+    }
+
+    fn place(&self, rank: u32) -> usize {
+        (rank - self.first_rank) as usize
     }
 
     /// The window of a rank's buffer: guard, buffer, guard, and what larger cases need.
     pub(crate) fn window(&self, rank: u32, side: Side) -> &Window<u8> {
         match side {
-            Side::Input => &self.inputs[rank as usize],
-            Side::Output => &self.outputs[rank as usize],
+            Side::Input => &self.inputs[self.place(rank)],
+            Side::Output => &self.outputs[self.place(rank)],
         }
     }
 
@@ -68,7 +115,8 @@ impl Team {
     pub(crate) fn enqueue(&mut self, rank: u32, case: &Case, from: Side, to: Side) -> symmem::Result<()> {
         let address = |side| self.window(rank, side).address() + GUARD_BYTES;
         let (mut input, output) = (address(from), address(to));
-        let (comm, stream) = (&mut self.comms[rank as usize], &self.streams[rank as usize]);
+        let place = self.place(rank);
+        let (comm, stream) = (&mut self.comms[place], &self.streams[place]);
         match (case.collective, case.op) {
             (Collective::AllReduce, Some(op)) => {
                 comm.all_reduce_at(input, output, case.count, case.dtype, op, stream)
@@ -99,6 +147,12 @@ impl Team {
     pub(crate) fn counters(&self) -> Option<WorkCounters> {
         self.machine.backend().counters()
     }
+}
+
+/// A child's device: the one of its number, or the only one that it sees.
+pub(crate) fn own_device(machine: &Machine, link: &Link) -> symmem::Result<Device> {
+    let sees_one = machine.backend().device_count() == 1;
+    machine.device(if sees_one { 0 } else { link.rank })
 }
 
 fn allocate(comms: &[Comm], len_bytes: u64) -> Result<Vec<Window<u8>>> {

@@ -155,6 +155,15 @@ pub enum ErrorKind {
         /// Its error.
         reason: String,
     },
+    /// A rank of another process sent something else than what the step needs.
+    BadMessage {
+        /// The rank.
+        rank: u32,
+        /// The step of the exchange.
+        step: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A host-side wait ran past its deadline.
     Deadline {
         /// What was waited for.
@@ -306,6 +315,9 @@ impl fmt::Display for ErrorKind {
             Self::Foreign { what, detail } => write!(f, "{what} belongs elsewhere: {detail}"),
             Self::Mismatch { field, values } => mismatch(f, field, values),
             Self::RankFailed { rank, reason } => write!(f, "rank {rank} failed: {reason}"),
+            Self::BadMessage { rank, step, reason } => {
+                write!(f, "what rank {rank} sent for {step} cannot be used: {reason}")
+            }
             Self::Deadline { what, timeout_ms, missing } => {
                 write!(f, "waited {timeout_ms} ms for {what}; missing ranks: {missing:?}")
             }

@@ -36,7 +36,7 @@ pub mod symmetric;
 pub mod tap;
 pub mod vmm;
 
-pub use comm::{Comm, CommConfig};
+pub use comm::{Comm, CommConfig, UniqueId};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
 pub use machine::{Device, Machine};

@@ -1,14 +1,38 @@
 //! How the ranks of a communicator tell each other things on the host.
 
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 use bytemuck::Pod;
+use std::fmt::Debug;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// What to do when a peer dies; it is given the error that names the peer.
+pub(crate) type OnLoss = Box<dyn Fn(&Error) + Send>;
 
 /// A meeting of all ranks. Every exchange has a deadline: it ends on all ranks, with a result or an error.
-pub(crate) trait Bootstrap: Send + Sync {
+pub(crate) trait Bootstrap: Debug + Send + Sync {
     /// This rank.
     fn rank(&self) -> u32;
     /// All ranks give a message and get everybody's, in rank order. `step` must be the same on all.
     fn all_gather(&self, step: &'static str, message: Vec<u8>) -> Result<Vec<Vec<u8>>>;
+    /// As [`Self::all_gather`], with file descriptors for the ranks of other processes. Ranks of this process get none:
+    /// what they would import is theirs already.
+    fn all_gather_fds(
+        &self,
+        step: &'static str,
+        message: Vec<u8>,
+        _fds: &[BorrowedFd<'_>],
+    ) -> Result<Vec<(Vec<u8>, Vec<OwnedFd>)>> {
+        Ok(self.all_gather(step, message)?.into_iter().map(|message| (message, Vec::new())).collect())
+    }
+    /// Whether there are ranks in other processes.
+    fn spans_processes(&self) -> bool {
+        false
+    }
+    /// From now on, calls this when a peer dies: at once if one has. Ranks of one process die together.
+    fn watch(&self, _on_loss: OnLoss) {}
+    /// This rank is about to leave: every exchange that it is in, or comes to, ends within `patience`.
+    fn hurry(&self, patience: Duration);
     /// This rank will come to no further exchange; whoever waits for it is told at once.
     fn leave(&self);
 }

@@ -1,5 +1,6 @@
 //! Settings of a communicator and the variables they come from.
 
+use crate::backend::MachineKind;
 use crate::{ErrorKind, Result};
 use std::str::FromStr;
 use std::time::Duration;
@@ -19,11 +20,21 @@ pub struct CommConfig {
     pub algorithm: Option<Algorithm>,
     /// Blocks per launch. `SYMMEM_CTAS`.
     pub ctas: Option<u32>,
+    /// What [`Self::host_timeout_ms`] is multiplied by on the simulated machine. `SYMMEM_SIM_SLOWDOWN`, default 1: raise
+    /// it where many simulated processes share few cores.
+    pub sim_slowdown: u32,
 }
 
 impl Default for CommConfig {
     fn default() -> Self {
-        Self { timeout_ms: 600_000, host_timeout_ms: 60_000, stride_bytes: None, algorithm: None, ctas: None }
+        Self {
+            timeout_ms: 600_000,
+            host_timeout_ms: 60_000,
+            stride_bytes: None,
+            algorithm: None,
+            ctas: None,
+            sim_slowdown: 1,
+        }
     }
 }
 
@@ -51,11 +62,13 @@ impl CommConfig {
             stride_bytes: number(&variable, "SYMMEM_WIN_STRIDE")?,
             algorithm: algorithm.map(|name| algorithm_named(&name)).transpose()?,
             ctas: number(&variable, "SYMMEM_CTAS")?,
+            sim_slowdown: number(&variable, "SYMMEM_SIM_SLOWDOWN")?.unwrap_or(default.sim_slowdown),
         })
     }
 
-    pub(crate) fn host_timeout(&self) -> Duration {
-        Duration::from_millis(self.host_timeout_ms)
+    pub(crate) fn host_timeout(&self, machine: MachineKind) -> Duration {
+        let factor = if machine == MachineKind::Sim { self.sim_slowdown } else { 1 };
+        Duration::from_millis(self.host_timeout_ms).saturating_mul(factor)
     }
 }
 
@@ -97,6 +110,7 @@ mod tests {
             ("SYMMEM_WIN_STRIDE", "4194304"),
             ("SYMMEM_ALGO", "two_shot_ld_st"),
             ("SYMMEM_CTAS", "7"),
+            ("SYMMEM_SIM_SLOWDOWN", "8"),
         ]);
         let expected = CommConfig {
             timeout_ms: 5,
@@ -104,6 +118,7 @@ mod tests {
             stride_bytes: Some(4 << 20),
             algorithm: Some(Algorithm::TwoShotLdSt),
             ctas: Some(7),
+            sim_slowdown: 8,
         };
         assert_eq!(config.expect("all are valid"), expected);
         assert_eq!(from(&[("SYMMEM_ALGO", "")]).expect("empty is unset"), CommConfig::default());
@@ -116,6 +131,7 @@ mod tests {
             ("SYMMEM_HOST_TIMEOUT_MS", "-1"),
             ("SYMMEM_WIN_STRIDE", "4G"),
             ("SYMMEM_CTAS", "1.5"),
+            ("SYMMEM_SIM_SLOWDOWN", "0"),
             ("SYMMEM_ALGO", "LL"),
         ];
         for (name, value) in wrong {

@@ -3,10 +3,11 @@
 use crate::backend::DeviceFacts;
 use crate::comm::bootstrap::{Bootstrap, agree, equal, exchange};
 use crate::comm::config::CommConfig;
+use crate::comm::identity::check_peers;
 use crate::comm::record::Record;
 use crate::kernels::Kernels;
 use crate::machine::Device;
-use crate::symmetric::{Backing, FlatOffset, OffsetAllocator, Registrar, SymmetricSpace};
+use crate::symmetric::{Backing, FlatOffset, OffsetAllocator, Registrar, SymmetricSpace, with_peers};
 use crate::vmm::{PhysicalAllocation, round_up};
 use crate::{ErrorKind, Result};
 use bytemuck::{Pod, Zeroable};
@@ -21,6 +22,8 @@ pub(crate) struct Process {
     pub(crate) comm_id: u64,
     /// Devices of its ranks, in rank order.
     pub(crate) devices: Vec<u32>,
+    /// Ranks of the communicator, those of other processes included.
+    pub(crate) n_ranks: u32,
     /// The symmetric space, made by whichever rank needs it first.
     space: Mutex<Option<Arc<SymmetricSpace>>>,
     /// `DevBase` of every rank: mapped until the last rank's communicator has gone, since peers store to it.
@@ -41,7 +44,7 @@ pub(crate) struct Agreed {
 pub(crate) struct Ready {
     pub(crate) agreed: Agreed,
     pub(crate) kernels: Kernels,
-    pub(crate) record: Record,
+    pub(crate) record: Arc<Record>,
     pub(crate) space: Arc<SymmetricSpace>,
 }
 
@@ -63,8 +66,14 @@ struct Hello {
 }
 
 impl Process {
-    pub(crate) fn new(comm_id: u64, devices: Vec<u32>) -> Self {
-        Self { comm_id, devices, space: Mutex::new(None), dev_bases: Mutex::new(Vec::new()) }
+    pub(crate) fn new(comm_id: u64, devices: Vec<u32>, n_ranks: u32) -> Self {
+        Self { comm_id, devices, n_ranks, space: Mutex::new(None), dev_bases: Mutex::new(Vec::new()) }
+    }
+
+    /// Unmaps the `DevBase` of ranks of other processes: no kernel of this one runs any more.
+    pub(crate) fn unmap_peers(&self) {
+        let mut dev_bases = self.dev_bases.lock().unwrap_or_else(PoisonError::into_inner);
+        dev_bases.iter_mut().for_each(|dev_base| dev_base.set_peers(Vec::new()));
     }
 
     fn space(&self, make: impl FnOnce() -> Result<SymmetricSpace>) -> Result<Arc<SymmetricSpace>> {
@@ -85,6 +94,9 @@ pub(crate) fn init(
 ) -> Result<(Ready, Registrar)> {
     let meeting = &*bootstrap;
     let (facts, kernels, record) = agree(meeting, "init: device and kernels", prepare(device))?;
+    if meeting.spans_processes() {
+        check_peers(meeting, process.n_ranks, device)?;
+    }
     let hellos = exchange(meeting, "init: facts", &hello(device, &facts, &kernels, config)?)?;
     let (agreed, stride_bytes, align_bytes) = settle(&hellos)?;
     let space =
@@ -92,7 +104,9 @@ pub(crate) fn init(
     let space = agree(meeting, "init: symmetric space", space)?;
     let mut offsets = OffsetAllocator::new(stride_bytes, align_bytes);
     let made = make_dev_base(device, process, &space, &mut offsets, bootstrap.rank(), agreed);
-    agree(meeting, "init: DevBase mapped and zeroed", made)?;
+    let step = "init: DevBase mapped and zeroed";
+    let dev_base = with_peers(meeting, step, &space, &process.devices, made)?;
+    process.dev_bases.lock().unwrap_or_else(PoisonError::into_inner).push(dev_base);
     let registrar = Registrar {
         comm_id: process.comm_id,
         device: device.clone(),
@@ -106,8 +120,8 @@ pub(crate) fn init(
     Ok((Ready { agreed, kernels, record, space }, registrar))
 }
 
-fn prepare(device: &Device) -> Result<(DeviceFacts, Kernels, Record)> {
-    Ok((device.facts()?, Kernels::load(device)?, Record::new(device.machine())?))
+fn prepare(device: &Device) -> Result<(DeviceFacts, Kernels, Arc<Record>)> {
+    Ok((device.facts()?, Kernels::load(device)?, Arc::new(Record::new(device.machine())?)))
 }
 
 fn hello(device: &Device, facts: &DeviceFacts, kernels: &Kernels, config: &CommConfig) -> Result<Hello> {
@@ -157,7 +171,7 @@ fn make_dev_base(
     offsets: &mut OffsetAllocator,
     rank: u32,
     agreed: Agreed,
-) -> Result<()> {
+) -> Result<Backing> {
     let physical = Arc::new(PhysicalAllocation::new(device, DevBaseLayout::new(agreed.n_ranks).len_bytes())?);
     let too_small = || {
         let what =
@@ -171,6 +185,5 @@ fn make_dev_base(
     let timeout_ns = agreed.timeout_ms.saturating_mul(1_000_000);
     let header = DevBaseHeader { poison: 0, claim: 0, timeout_ns, reserved: [0; 6] };
     backend.write(device.index(), address, bytemuck::bytes_of(&header))?;
-    process.dev_bases.lock().unwrap_or_else(PoisonError::into_inner).push(backing);
-    Ok(())
+    Ok(backing)
 }

@@ -2,15 +2,21 @@
 
 pub(crate) mod bootstrap;
 mod config;
+mod identity;
 mod init;
+mod launcher;
 mod order;
+mod processes;
+mod ranks;
 mod record;
 mod rendezvous;
+mod unique_id;
 mod worker;
 
 pub use config::CommConfig;
 pub(crate) use init::Agreed;
 pub(crate) use order::StreamOrder;
+pub use unique_id::UniqueId;
 pub(crate) use worker::lock;
 
 use crate::kernels::Kernels;
@@ -19,6 +25,7 @@ use crate::stream::Stream;
 use crate::symmetric::{Registration, Request, SymmetricSpace, WindowInner};
 use crate::{Error, ErrorKind, Result};
 use bytemuck::Pod;
+use crossbeam::channel::Receiver;
 use init::Process;
 use record::Record;
 use rendezvous::Rendezvous;
@@ -30,8 +37,8 @@ use worker::{Shared, Started, Task, Worker};
 
 /// How many host deadlines a caller waits for its worker: a registration is a handful of exchanges with one each.
 const EXCHANGES_MAX: u32 = 12;
-/// How long a destructor waits for operations in flight before it ends their waits.
-const DROP_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a destructor waits: for operations in flight before it ends their waits, and for the other ranks.
+pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
 static NEXT_COMM_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -50,7 +57,7 @@ pub struct Comm {
     worker: Worker,
     shared: Arc<Shared>,
     kernels: Kernels,
-    record: Record,
+    record: Arc<Record>,
     space: Arc<SymmetricSpace>,
     /// Held for its destructor: `DevBase` of all ranks of this process.
     _process: Arc<Process>,
@@ -76,21 +83,32 @@ impl Comm {
     pub fn init_all_with(devices: &[Device], config: &CommConfig) -> Result<Vec<Self>> {
         check_devices(devices)?;
         let id = NEXT_COMM_ID.fetch_add(1, Ordering::Relaxed);
-        let process = Arc::new(Process::new(id, devices.iter().map(Device::index).collect()));
-        let seats = Rendezvous::seats(devices.len() as u32, config.host_timeout());
+        let n_ranks = devices.len() as u32;
+        let process = Arc::new(Process::new(id, devices.iter().map(Device::index).collect(), n_ranks));
+        let seats = Rendezvous::seats(n_ranks, config.host_timeout(devices[0].machine().kind()));
         let start = |(device, seat): (&Device, _)| {
-            Worker::start(device.clone(), process.clone(), seat, config.clone())
+            Worker::start(device.clone(), process.clone(), Arc::new(seat), config.clone())
         };
         let workers = devices.iter().zip(seats).map(start).collect::<Result<Vec<_>>>()?;
         let made = devices.iter().zip(workers).enumerate().map(|(rank, (device, (worker, started)))| {
-            let lost =
-                || Err(ErrorKind::RankFailed { rank: rank as u32, reason: "its worker ended".into() }.into());
-            let started = started.recv().unwrap_or_else(|_| lost())?;
-            Ok(Self::new(rank as u32, device, worker, started, process.clone()))
+            Self::finish(rank as u32, device, worker, &started, process.clone())
         });
         // Every rank is waited for before the first error is returned, so that all of it is undone.
         let made: Vec<Result<Self>> = made.collect();
         made.into_iter().collect::<Result<_>>().map_err(|error| error.context("making a communicator"))
+    }
+
+    /// Takes the result of a rank's worker.
+    fn finish(
+        rank: u32,
+        device: &Device,
+        worker: Worker,
+        started: &Receiver<Result<Started>>,
+        process: Arc<Process>,
+    ) -> Result<Self> {
+        let lost = || Err(ErrorKind::RankFailed { rank, reason: "its worker ended".into() }.into());
+        let started = started.recv().unwrap_or_else(|_| lost())?;
+        Ok(Self::new(rank, device, worker, started, process))
     }
 
     fn new(rank: u32, device: &Device, worker: Worker, started: Started, process: Arc<Process>) -> Self {
@@ -173,6 +191,11 @@ impl Comm {
     ///
     /// As [`Self::synchronize`]; also what a destructor could not return.
     pub fn check(&mut self) -> Result<()> {
+        if self.poisoned.is_none()
+            && let Some(error) = &*lock(&self.shared.lost)
+        {
+            self.poisoned = Some(error.clone());
+        }
         if self.poisoned.is_none()
             && let Err(error) = self.record.fault(self.rank)
         {

@@ -1,14 +1,15 @@
 //! Each communicator's worker: a thread that makes the rank ready and then registers memory, one task at a time.
 
 use crate::Result;
+use crate::comm::DROP_PATIENCE;
+use crate::comm::bootstrap::Bootstrap;
 use crate::comm::config::CommConfig;
 use crate::comm::init::{Process, Ready, init};
 use crate::comm::order::StreamOrder;
-use crate::comm::rendezvous::Seat;
 use crate::machine::Device;
 use crate::stream::Event;
 use crate::symmetric::{Registrar, Request, WindowInner};
-use crate::{ErrorKind, comm::bootstrap::Bootstrap};
+use crate::{Error, ErrorKind};
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     /// Windows registered and not yet dropped, for look-up by address.
     pub(crate) windows: Mutex<Vec<Weak<WindowInner>>>,
     pub(crate) host_timeout: Duration,
+    /// The peer of another process that died, if one did.
+    pub(crate) lost: Mutex<Option<Error>>,
 }
 
 /// The thread, and the queue of its tasks.
@@ -35,7 +38,7 @@ pub(crate) struct Shared {
 pub(crate) struct Worker {
     tasks: Option<Sender<Task>>,
     thread: Option<JoinHandle<()>>,
-    seat: Arc<Seat>,
+    seat: Arc<dyn Bootstrap>,
 }
 
 /// What a worker hands back when its rank is ready.
@@ -49,10 +52,9 @@ impl Worker {
     pub(crate) fn start(
         device: Device,
         process: Arc<Process>,
-        seat: Seat,
+        seat: Arc<dyn Bootstrap>,
         config: CommConfig,
     ) -> Result<(Self, Receiver<Result<Started>>)> {
-        let seat = Arc::new(seat);
         let (tasks, queue) = unbounded();
         let (started, result) = bounded(1);
         let (name, its_seat) = (format!("symmem rank {}", seat.rank()), seat.clone());
@@ -62,7 +64,8 @@ impl Worker {
                 Ok((started_rank, registrar)) => {
                     let shared = started_rank.shared.clone();
                     drop(started.send(Ok(started_rank)));
-                    serve(registrar, &shared, &queue);
+                    let registrar = serve(registrar, &shared, &queue);
+                    part(registrar, &process);
                 }
                 Err(error) => drop(started.send(Err(error))),
             }
@@ -87,8 +90,8 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Leaving ends the exchange that the worker may be in, on all ranks; then its queue is closed and it returns.
-        self.seat.leave();
+        // The exchange that the worker may be in ends soon; then its queue is closed and it returns.
+        self.seat.hurry(DROP_PATIENCE);
         self.tasks = None;
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("a registration worker panicked");
@@ -99,7 +102,7 @@ impl Drop for Worker {
 fn make(
     device: &Device,
     process: &Process,
-    seat: Arc<Seat>,
+    seat: Arc<dyn Bootstrap>,
     config: &CommConfig,
 ) -> Result<(Started, Registrar)> {
     let order = StreamOrder::new(Event::new(device)?);
@@ -107,12 +110,40 @@ fn make(
     let shared = Shared {
         order: Mutex::new(order),
         windows: Mutex::new(Vec::new()),
-        host_timeout: config.host_timeout(),
+        host_timeout: config.host_timeout(device.machine().kind()),
+        lost: Mutex::new(None),
     };
-    Ok((Started { ready, shared: Arc::new(shared) }, registrar))
+    let shared = Arc::new(shared);
+    watch(&registrar, &ready, &shared);
+    Ok((Started { ready, shared }, registrar))
 }
 
-fn serve(mut registrar: Registrar, shared: &Shared, queue: &Receiver<Task>) {
+/// When a peer dies, kernels that wait for it end, and every later call says so.
+fn watch(registrar: &Registrar, ready: &Ready, shared: &Arc<Shared>) {
+    let (record, shared) = (ready.record.clone(), shared.clone());
+    registrar.bootstrap.watch(Box::new(move |error| {
+        lock(&shared.lost).get_or_insert(error.clone());
+        record.abort();
+    }));
+}
+
+/// The end of a communicator that spans processes, whose operations are done: all ranks unmap what is not theirs before
+/// any gives its memory back. Whoever does not come in time is not waited for: what a rank has mapped stays alive till it
+/// unmaps it itself.
+fn part(registrar: Registrar, process: &Process) {
+    let bootstrap = registrar.bootstrap.clone();
+    if !bootstrap.spans_processes() {
+        return;
+    }
+    let met = bootstrap.all_gather("teardown: operations done", vec![]);
+    drop(registrar);
+    process.unmap_peers();
+    if let Err(error) = met.and_then(|_| bootstrap.all_gather("teardown: peers unmapped", vec![])) {
+        tracing::warn!(%error, "parted without the others");
+    }
+}
+
+fn serve(mut registrar: Registrar, shared: &Shared, queue: &Receiver<Task>) -> Registrar {
     for task in queue {
         let span =
             tracing::info_span!("register", rank = registrar.bootstrap.rank(), request = ?task.request);
@@ -129,6 +160,7 @@ fn serve(mut registrar: Registrar, shared: &Shared, queue: &Receiver<Task>) {
         // A caller that no longer waits drops the window with the channel.
         drop(task.result.send(result));
     }
+    registrar
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -59,6 +59,8 @@ pub struct SimConfig {
     /// How long to wait, in milliseconds, for another host thread or process to change something before
     /// [`SimConfig::on_stall`] applies. A machine that only one host thread has ever used does not wait.
     pub stall_grace_ms: u64,
+    /// The same in place of it while the machine has memory of another process.
+    pub stall_grace_shared_ms: u64,
     /// Polls of each waiting thread, without any change, that make a stall. It must be more than the polls between two
     /// looks at the clock or at an abort word in the kernels.
     pub stall_polls: u32,
@@ -83,6 +85,7 @@ impl Default for SimConfig {
             probe: ProbeKind::None,
             on_stall: OnStall::Report,
             stall_grace_ms: 2000,
+            stall_grace_shared_ms: 120_000,
             stall_polls: 8192,
             instructions_max: 1 << 40,
             peer_access: None,
@@ -105,6 +108,8 @@ impl SimConfig {
     /// | `SYMMEM_SIM_PROBE` | [`SimConfig::probe`]: `none`, `hops` |
     /// | `SYMMEM_SIM_ON_STALL` | [`SimConfig::on_stall`]: `report`, `advance-clock` |
     /// | `SYMMEM_SIM_STALL_MS` | [`SimConfig::stall_grace_ms`] |
+    /// | `SYMMEM_SIM_STALL_SHARED_MS` | [`SimConfig::stall_grace_shared_ms`] |
+    /// | `SYMMEM_SIM_SLOWDOWN` | what the default of `stall_grace_shared_ms` is multiplied by |
     /// | `SYMMEM_SIM_INSTRUCTIONS_MAX` | [`SimConfig::instructions_max`] |
     ///
     /// # Errors
@@ -127,6 +132,10 @@ impl SimConfig {
         read(set, "SYMMEM_SIM_PROBE", "none, hops", &mut config.probe, parse_probe)?;
         read(set, "SYMMEM_SIM_ON_STALL", "report, advance-clock", &mut config.on_stall, parse_on_stall)?;
         read(set, "SYMMEM_SIM_STALL_MS", "a number", &mut config.stall_grace_ms, parse)?;
+        let mut slowdown = 1;
+        read(set, "SYMMEM_SIM_SLOWDOWN", "a number", &mut slowdown, parse::<u32>)?;
+        config.stall_grace_shared_ms *= u64::from(slowdown);
+        read(set, "SYMMEM_SIM_STALL_SHARED_MS", "a number", &mut config.stall_grace_shared_ms, parse)?;
         read(set, "SYMMEM_SIM_INSTRUCTIONS_MAX", "a number", &mut config.instructions_max, parse)?;
         Ok(config)
     }
@@ -250,6 +259,8 @@ mod tests {
         check("SYMMEM_SIM_PROBE", "none", |c| c.probe == ProbeKind::None);
         check("SYMMEM_SIM_ON_STALL", "advance-clock", |c| c.on_stall == OnStall::AdvanceClock);
         check("SYMMEM_SIM_STALL_MS", "5", |c| c.stall_grace_ms == 5);
+        check("SYMMEM_SIM_STALL_SHARED_MS", "6", |c| c.stall_grace_shared_ms == 6);
+        check("SYMMEM_SIM_SLOWDOWN", "3", |c| c.stall_grace_shared_ms == 360_000);
         check("SYMMEM_SIM_INSTRUCTIONS_MAX", "1000", |c| c.instructions_max == 1000);
     }
 

@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 const SLICE_INSTRUCTIONS: u64 = 1 << 18;
 /// How often a stalled machine looks again whether the host or another process changed a word.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// The same while memory is shared with other processes: each step of theirs is waited for so.
+const LOOK_AGAIN_SHARED: Duration = Duration::from_micros(200);
 /// Times that a host thread steps back for another one which wants the lock.
 const YIELDS_MAX: u32 = 1000;
 
@@ -185,7 +187,7 @@ impl SimMachine {
         }
         // Between two polls even a lone host thread may put in what the machine waits for.
         if core.slice(&self.config) == SliceEnd::Stalled {
-            if self.config.on_stall == OnStall::Report && core.stalled_for() >= self.grace() {
+            if self.config.on_stall == OnStall::Report && core.stalled_for() >= self.grace(&core) {
                 self.end_stall(&mut core);
             } else {
                 core.engine.look_again();
@@ -225,8 +227,10 @@ impl SimMachine {
 
     /// Waits a little for a change from outside; acts on the stall when that has not come in time.
     fn bear<'m>(&'m self, mut core: MutexGuard<'m, Core>) -> MutexGuard<'m, Core> {
-        if core.host_threads.len() > 1 && core.stalled_for() < self.grace() {
-            let wait = self.changed.wait_timeout(core, LOOK_AGAIN);
+        let is_shared = core.memory.is_shared();
+        if (is_shared || core.host_threads.len() > 1) && core.stalled_for() < self.grace(&core) {
+            let pause = if is_shared { LOOK_AGAIN_SHARED } else { LOOK_AGAIN };
+            let wait = self.changed.wait_timeout(core, pause);
             core = wait.unwrap_or_else(PoisonError::into_inner).0;
             core.engine.look_again();
         } else {
@@ -235,8 +239,11 @@ impl SimMachine {
         core
     }
 
-    fn grace(&self) -> Duration {
-        Duration::from_millis(self.config.stall_grace_ms)
+    /// How long others are given. Another process may be slow to be scheduled, and says by closing its sockets that it
+    /// has died.
+    fn grace(&self, core: &Core) -> Duration {
+        let SimConfig { stall_grace_ms, stall_grace_shared_ms, .. } = self.config;
+        Duration::from_millis(if core.memory.is_shared() { stall_grace_shared_ms } else { stall_grace_ms })
     }
 
     /// Lets time pass, or reports the deadlock.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Backing {
     flat: FlatOffset,
+    /// What ranks of other processes have at the same offset of their parts. They go first.
+    peers: Vec<Mapping>,
     /// Held for its destructor.
     mapping: Mapping,
 }
@@ -28,12 +30,22 @@ impl Backing {
         for &device in devices {
             mapping.set_access(device, Access::ReadWrite)?;
         }
-        Ok(Self { flat, mapping })
+        Ok(Self { flat, peers: Vec::new(), mapping })
     }
 
     /// Where the allocation starts in each rank's part.
     pub(crate) fn flat(&self) -> FlatOffset {
         self.flat
+    }
+
+    /// The rank's own memory.
+    pub(crate) fn physical(&self) -> &PhysicalAllocation {
+        self.mapping.physical()
+    }
+
+    /// Keeps the mappings of other processes' memory beside its own; those it had are unmapped.
+    pub(crate) fn set_peers(&mut self, peers: Vec<Mapping>) {
+        self.peers = peers;
     }
 
     /// Whether it is this allocation.

@@ -2,6 +2,7 @@
 
 mod allocator;
 mod backing;
+mod exchange;
 mod offset;
 mod registration;
 mod space;
@@ -9,6 +10,7 @@ mod window;
 
 pub(crate) use allocator::OffsetAllocator;
 pub(crate) use backing::Backing;
+pub(crate) use exchange::with_peers;
 pub use offset::{AllocOffset, FlatOffset, WindowOffset};
 pub use registration::Registration;
 pub(crate) use registration::{Registrar, Request};

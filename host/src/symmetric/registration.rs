@@ -10,7 +10,7 @@
 use crate::comm::bootstrap::{Bootstrap, agree, equal, exchange};
 use crate::machine::Device;
 use crate::symmetric::{
-    AllocOffset, Backing, FlatOffset, OffsetAllocator, SymmetricSpace, Window, WindowInner,
+    AllocOffset, Backing, FlatOffset, OffsetAllocator, SymmetricSpace, Window, WindowInner, with_peers,
 };
 use crate::vmm::PhysicalAllocation;
 use crate::{ErrorKind, Result};
@@ -236,7 +236,8 @@ impl Registrar {
         }
         let rank = self.bootstrap.rank();
         let mapped = Backing::map(&self.space, rank, FlatOffset::new(flat), physical, &self.devices);
-        let backing = agree(&*self.bootstrap, "register: mapped", mapped);
+        let (bootstrap, step) = (&*self.bootstrap, "register: mapped");
+        let backing = with_peers(bootstrap, step, &self.space, &self.devices, mapped);
         match backing {
             Ok(backing) => {
                 self.backings.push(Arc::new(backing));

@@ -120,6 +120,11 @@ impl Memory {
         }
     }
 
+    /// Whether memory of another process is here: that process may change it at any time.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.allocations.iter().flatten().any(|allocation| !allocation.memory.charged)
+    }
+
     /// Memory of a device that nobody uses, in bytes.
     pub(crate) fn free_bytes(&self, device: u32) -> u64 {
         self.device_memory_bytes - self.used_bytes[device as usize]
