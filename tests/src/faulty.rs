@@ -52,10 +52,13 @@ pub(crate) fn faulty(inner: Arc<dyn Backend>) -> Arc<Faulty> {
 }
 
 impl Fault {
+    /// What the answer says was called.
+    pub(crate) const CALL: &'static str = "cuFault";
+
     /// The answer of a driver whose memory ran out.
     pub(crate) fn out_of_memory() -> ErrorKind {
         let operand = "a fault on purpose".into();
-        ErrorKind::Driver { call: "cuFault", code: 2, name: "CUDA_ERROR_OUT_OF_MEMORY".into(), operand }
+        ErrorKind::Driver { call: Self::CALL, code: 2, name: "CUDA_ERROR_OUT_OF_MEMORY".into(), operand }
     }
 
     fn matches(&self, call: &Call) -> bool {
