@@ -80,7 +80,7 @@ pub(crate) fn svg(panels: &[Panel]) -> String {
 impl Panel {
     fn draw(&self, out: &mut String) {
         let (right, bottom) = (WIDTH - RIGHT, PANEL_HEIGHT - BOTTOM);
-        let points = || self.series.iter().flat_map(|series| series.drawn());
+        let points = || self.series.iter().flat_map(|series| &series.points);
         let x = Scale::over(points().map(|point| point.0), self.x.unit, LEFT, right);
         let y = Scale::over(points().map(|point| point.1), self.y.unit, bottom, TOP);
         text(out, ((LEFT + right) / 2.0, TOP - 18.0), "middle", "font-size=\"15\"", &self.title);
@@ -105,7 +105,6 @@ impl Panel {
 
 impl Series {
     fn drawn(&self) -> impl Iterator<Item = (f64, f64)> {
-        let has_place = |value: f64| value > 0.0 && value.is_finite();
         self.points.iter().copied().filter(move |&(x, y)| has_place(x) && has_place(y))
     }
 
@@ -124,14 +123,17 @@ impl Series {
         }
         let (x, y) = (WIDTH - RIGHT + 14.0, TOP + 12.0 + 20.0 * n as f64);
         let _ = writeln!(out, "<circle cx=\"{x}\" cy=\"{}\" r=\"4.5\" fill=\"{colour}\"/>", y - 4.5);
-        text(out, (x + 12.0, y), "start", "", &self.name);
+        let is_nothing = !self.points.is_empty() && self.points.iter().all(|point| point.1 == 0.0);
+        let name = if is_nothing { format!("{}: always 0", self.name) } else { self.name.clone() };
+        text(out, (x + 12.0, y), "start", "", &name);
     }
 }
 
 impl Scale {
-    /// Around all values; one decade or octave where there are none.
+    /// Around all values that have a place; one decade or octave where there are none.
     fn over(values: impl Iterator<Item = f64>, unit: Unit, from: f64, to: f64) -> Self {
-        let exponents: Vec<f64> = values.map(|value| unit.exponent(value)).collect();
+        let exponents: Vec<f64> =
+            values.filter(|&value| has_place(value)).map(|value| unit.exponent(value)).collect();
         let low = exponents.iter().copied().reduce(f64::min).unwrap_or(0.0).floor() as i32;
         let high = exponents.iter().copied().reduce(f64::max).unwrap_or(0.0).ceil() as i32;
         Self { unit, low, high: high.max(low + 1), from, to }
@@ -176,6 +178,10 @@ impl Unit {
             Self::Decimal => value.log10(),
         }
     }
+}
+
+fn has_place(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
 }
 
 fn line(out: &mut String, from: (f64, f64), to: (f64, f64)) {

@@ -130,8 +130,8 @@ fn each_call(context: &Context, rank: u32, phase: Phase) -> Result<()> {
     // A brief run lets each function fail a few times only: init asks for every kernel of the table.
     let most = context.rounds(2, usize::MAX);
     let is_chosen = |n: usize| {
-        let same = |name: &&str| names[..n].iter().filter(|earlier| *earlier == name).count();
-        names.get(n).is_none_or(|name| same(&name) < most)
+        let same = |name: &str| names[..n].iter().filter(|earlier| **earlier == name).count();
+        names.get(n).is_none_or(|name| same(name) < most)
     };
     for n_before in (0..).filter(|&n| is_chosen(n)) {
         if !once(n_before as u64)?.0 {
