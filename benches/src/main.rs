@@ -7,6 +7,7 @@
 //! | [`processes`], [`link`] | one process for each rank |
 //! | [`data`], [`mod@reference`], [`check`], [`parallel`] | what must come out |
 //! | [`measure`], [`rates`] | what it took |
+//! | [`growth`], [`plot`] | the growth of vectors in device memory, and pictures |
 //! | [`run`], [`table`], [`json`], [`facts`], [`progress`] | what is said of it |
 
 mod case;
@@ -14,11 +15,13 @@ mod check;
 mod cli;
 mod data;
 mod facts;
+mod growth;
 mod json;
 mod link;
 mod machine;
 mod measure;
 mod parallel;
+mod plot;
 mod processes;
 mod program;
 mod progress;
@@ -33,6 +36,11 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args_os().collect();
+    if args.get(1).is_some_and(|name| name == growth::NAME) {
+        let args = growth::Args::parse_from(&args[1..]);
+        return growth::run(&args).map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS);
+    }
     let cli = cli::Cli::parse();
     let link = match link::Link::find() {
         Ok(link) => link,

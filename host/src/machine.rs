@@ -1,6 +1,7 @@
 //! Machines and their devices.
 
 use crate::backend::{Backend, DeviceFacts, Granularity, MachineKind};
+use crate::tap::{Tap, Watch};
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,6 +76,12 @@ impl Machine {
     /// A machine behind any implementation of the seam.
     pub fn from_backend(backend: Arc<dyn Backend>) -> Self {
         Self { inner: Arc::new(Inner { backend, deferred: Mutex::new(None) }) }
+    }
+
+    /// The same hardware with `watch` in front of it ([`crate::tap`]). For this crate it is another machine: what
+    /// belongs to one is not taken by the other.
+    pub fn watched(&self, watch: impl Watch + 'static) -> Self {
+        Self::from_backend(Arc::new(Tap::new(self.inner.backend.clone(), watch)))
     }
 
     /// The seam to the machine.

@@ -40,6 +40,16 @@ pub trait Watch: Debug + Send + Sync {
     fn after(&self, call: &Call) -> Result<()>;
 }
 
+impl<W: Watch + ?Sized> Watch for Arc<W> {
+    fn before(&self, call: &Call) -> Result<()> {
+        (**self).before(call)
+    }
+
+    fn after(&self, call: &Call) -> Result<()> {
+        (**self).after(call)
+    }
+}
+
 /// A machine with a watcher.
 #[derive(Debug)]
 pub struct Tap<W> {

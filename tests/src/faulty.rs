@@ -39,6 +39,8 @@ pub(crate) struct Faults {
     armed: Mutex<Option<Fault>>,
     /// The call that failed since the last arming.
     fired: Mutex<Option<Call>>,
+    /// Calls that could have failed since the last arming, in their order.
+    seen: Mutex<Vec<&'static str>>,
 }
 
 /// A machine on which calls can be made to fail.
@@ -50,10 +52,13 @@ pub(crate) fn faulty(inner: Arc<dyn Backend>) -> Arc<Faulty> {
 }
 
 impl Fault {
+    /// What the answer says was called.
+    pub(crate) const CALL: &'static str = "cuFault";
+
     /// The answer of a driver whose memory ran out.
     pub(crate) fn out_of_memory() -> ErrorKind {
         let operand = "a fault on purpose".into();
-        ErrorKind::Driver { call: "cuFault", code: 2, name: "CUDA_ERROR_OUT_OF_MEMORY".into(), operand }
+        ErrorKind::Driver { call: Self::CALL, code: 2, name: "CUDA_ERROR_OUT_OF_MEMORY".into(), operand }
     }
 
     fn matches(&self, call: &Call) -> bool {
@@ -66,6 +71,7 @@ impl Faults {
     /// Makes one call fail from now on.
     pub(crate) fn arm(&self, fault: Fault) {
         *lock(&self.fired) = None;
+        lock(&self.seen).clear();
         *lock(&self.armed) = Some(fault);
     }
 
@@ -75,9 +81,15 @@ impl Faults {
         lock(&self.fired).take()
     }
 
+    /// Names of the calls, up to the one that failed, that the fault was for since the last arming.
+    pub(crate) fn seen(&self) -> Vec<&'static str> {
+        lock(&self.seen).clone()
+    }
+
     fn answer(&self, call: &Call) -> Result<()> {
         let mut armed = lock(&self.armed);
         let Some(fault) = armed.as_mut().filter(|fault| fault.matches(call)) else { return Ok(()) };
+        lock(&self.seen).push(call.name);
         if fault.n_before > 0 {
             fault.n_before -= 1;
             return Ok(());

@@ -7,6 +7,7 @@ use crate::comm::identity::check_peers;
 use crate::comm::record::Record;
 use crate::kernels::Kernels;
 use crate::machine::Device;
+use crate::stream::Event;
 use crate::symmetric::{Backing, FlatOffset, OffsetAllocator, Registrar, SymmetricSpace, with_peers};
 use crate::vmm::{PhysicalAllocation, round_up};
 use crate::{ErrorKind, Result};
@@ -90,19 +91,21 @@ impl Process {
     }
 }
 
-/// Makes one rank ready, together with all others; what its worker needs from then on comes beside it.
+/// Makes one rank ready, together with all others; what its worker needs from then on comes beside it, and an event for
+/// the order of its operations.
 pub(crate) fn init(
     device: &Device,
     process: &Process,
     bootstrap: Arc<dyn Bootstrap>,
     config: &CommConfig,
-) -> Result<(Ready, Registrar)> {
+) -> Result<(Ready, Registrar, Event)> {
     let meeting = &*bootstrap;
-    let (facts, kernels, record) = agree(meeting, "init: device and kernels", prepare(device))?;
+    let (hello, kernels, record, event) =
+        agree(meeting, "init: device and kernels", prepare(device, config))?;
     if meeting.spans_processes() {
         check_peers(meeting, process.n_ranks, device)?;
     }
-    let hellos = exchange(meeting, "init: facts", &hello(device, &facts, &kernels, config)?)?;
+    let hellos = exchange(meeting, "init: facts", &hello)?;
     let (agreed, stride_bytes, align_bytes) = settle(&hellos)?;
     let space =
         process.space(|| SymmetricSpace::new(device.machine(), agreed.n_ranks, stride_bytes, align_bytes));
@@ -122,11 +125,15 @@ pub(crate) fn init(
         backings: Vec::new(),
         sequence: 0,
     };
-    Ok((Ready { agreed, kernels, record, space }, registrar))
+    Ok((Ready { agreed, kernels, record, space }, registrar, event))
 }
 
-fn prepare(device: &Device) -> Result<(DeviceFacts, Kernels, Arc<Record>)> {
-    Ok((device.facts()?, Kernels::load(device)?, Arc::new(Record::new(device.machine())?)))
+/// All that a rank does alone: a failure becomes every rank's answer.
+fn prepare(device: &Device, config: &CommConfig) -> Result<(Hello, Kernels, Arc<Record>, Event)> {
+    let facts = device.facts()?;
+    let kernels = Kernels::load(device)?;
+    let hello = hello(device, &facts, &kernels, config)?;
+    Ok((hello, kernels, Arc::new(Record::new(device.machine())?), Event::new(device)?))
 }
 
 fn hello(device: &Device, facts: &DeviceFacts, kernels: &Kernels, config: &CommConfig) -> Result<Hello> {

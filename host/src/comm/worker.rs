@@ -7,7 +7,6 @@ use crate::comm::config::CommConfig;
 use crate::comm::init::{Process, Ready, init};
 use crate::comm::order::StreamOrder;
 use crate::machine::Device;
-use crate::stream::Event;
 use crate::symmetric::{Registrar, Request, WindowInner};
 use crate::{Error, ErrorKind};
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
@@ -116,10 +115,9 @@ fn make(
     seat: Arc<dyn Bootstrap>,
     config: &CommConfig,
 ) -> Result<(Started, Registrar)> {
-    let order = StreamOrder::new(Event::new(device)?);
-    let (ready, registrar) = init(device, process, seat, config)?;
+    let (ready, registrar, event) = init(device, process, seat, config)?;
     let shared = Shared {
-        order: Mutex::new(order),
+        order: Mutex::new(StreamOrder::new(event)),
         windows: Mutex::new(Vec::new()),
         host_timeout: config.host_timeout(device.machine().kind()),
         lost: Mutex::new(None),

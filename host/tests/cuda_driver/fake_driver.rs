@@ -228,6 +228,25 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut u8, from: *const u8, n: usize
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyDtoDAsync_v2(to: *mut u8, from: *const u8, n: usize, stream: *mut usize) -> u32 {
+    unsafe { to.copy_from_nonoverlapping(from, n) };
+    unsafe { check_stream(stream) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> u32 {
+    unsafe { (free.write(3 << 20), total.write(1 << 30)) };
+    0
+}
+
+/// 64 KiB at least, 2 MiB recommended.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemGetAllocationGranularity(bytes: *mut usize, _: *const c_void, which: c_uint) -> u32 {
+    unsafe { bytes.write(if which == 0 { 64 << 10 } else { 2 << 20 }) };
+    0
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemsetD8Async(to: *mut u8, byte: u8, n: usize, stream: *mut usize) -> u32 {
     unsafe { to.write_bytes(byte, n) };
     unsafe { check_stream(stream) }

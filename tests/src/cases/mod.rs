@@ -14,6 +14,7 @@ mod registration;
 mod registration_errors;
 mod sequences;
 mod streams;
+mod vectors;
 
 use crate::harness::Case;
 
@@ -33,6 +34,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         processes::cases(),
         bad_input::cases(),
         faults::cases(),
+        vectors::cases(),
         determinism::cases(),
     ];
     topics.into_iter().flatten().collect()
