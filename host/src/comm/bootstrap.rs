@@ -1,6 +1,6 @@
 //! How the ranks of a communicator tell each other things on the host.
 
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 use bytemuck::Pod;
 
 /// A meeting of all ranks. Every exchange has a deadline: it ends on all ranks, with a result or an error.
@@ -19,17 +19,18 @@ pub(crate) fn exchange<M: Pod>(bootstrap: &dyn Bootstrap, step: &'static str, me
     Ok(messages.iter().map(|bytes| bytemuck::pod_read_unaligned(bytes)).collect())
 }
 
-/// Every rank says how its part went: all go on, or all get the same error, which names the first rank that failed.
+/// Every rank says how its part went: all go on, or all get the same error, which names the first rank that failed and
+/// carries what it met.
 pub(crate) fn agree<T>(bootstrap: &dyn Bootstrap, step: &'static str, local: Result<T>) -> Result<T> {
-    let reason = local.as_ref().err().map(ToString::to_string).unwrap_or_default();
-    let reasons = bootstrap.all_gather(step, reason.into_bytes())?;
-    match reasons.iter().position(|reason| !reason.is_empty()) {
-        None => local,
-        Some(rank) => {
-            let reason = String::from_utf8_lossy(&reasons[rank]).into_owned();
-            Err(ErrorKind::RankFailed { rank: rank as u32, reason }.into())
-        }
-    }
+    let message = local.as_ref().err().map(Error::to_bytes).unwrap_or_default();
+    let messages = bootstrap.all_gather(step, message)?;
+    let Some(rank) = messages.iter().position(|message| !message.is_empty()) else { return local };
+    let unreadable = || ErrorKind::Foreign {
+        what: "its error".into(),
+        detail: "this version of symmem cannot read it".into(),
+    };
+    let cause = Error::from_bytes(&messages[rank]).unwrap_or_else(|| unreadable().into());
+    Err(Error::of_rank(rank as u32, cause))
 }
 
 /// The value that all ranks gave for `field`, or the error that lists what each gave.
