@@ -287,20 +287,31 @@ impl fmt::Display for ErrorKind {
                 "the kernels are PTX {}.{}, which needs a driver for CUDA {}.{} or later; this one supports CUDA {}.{}",
                 ptx.0, ptx.1, needed.0, needed.1, driver.0, driver.1
             ),
-            Self::DeviceCount { asked: 0, .. } => write!(f, "0 devices asked for; a communicator needs at least 1"),
-            Self::DeviceCount { asked, found } => write!(f, "{asked} devices asked for, {found} found"),
-            Self::NoSuchDevice { device, found } => write!(f, "no device {device}; {found} found, counted from 0"),
-            Self::NoPeerAccess { device, peer } => {
-                write!(f, "device {device} cannot access the memory of device {peer}; NVLink or PCIe P2P is needed")
+            Self::DeviceCount { asked: 0, .. } => {
+                write!(f, "0 devices asked for; a communicator needs at least 1")
             }
-            Self::Driver { call, code, name, operand } => write!(f, "{call}({operand}) answered {code} {name}"),
+            Self::DeviceCount { asked, found } => write!(f, "{asked} devices asked for, {found} found"),
+            Self::NoSuchDevice { device, found } => {
+                write!(f, "no device {device}; {found} found, counted from 0")
+            }
+            Self::NoPeerAccess { device, peer } => {
+                write!(
+                    f,
+                    "device {device} cannot access the memory of device {peer}; NVLink or PCIe P2P is needed"
+                )
+            }
+            Self::Driver { call, code, name, operand } => {
+                write!(f, "{call}({operand}) answered {code} {name}")
+            }
             Self::MissingSymbol { symbol } => {
                 write!(f, "the CUDA driver has no {symbol}; a newer driver is needed for this")
             }
             Self::InvalidPtx { origin, log } => write!(f, "PTX from {origin} cannot be loaded: {log}"),
             Self::Unsupported { what, hint } => write!(f, "{what} is not supported: {hint}"),
             Self::SizeOverflow { what } => write!(f, "{what} is too large"),
-            Self::InvalidArgument { what, found, allowed } => write!(f, "{what} is {found}, allowed: {allowed}"),
+            Self::InvalidArgument { what, found, allowed } => {
+                write!(f, "{what} is {found}, allowed: {allowed}")
+            }
             Self::WindowTooSmall { what, needed_bytes, found_bytes } => {
                 write!(f, "the {what} needs {needed_bytes} bytes, its window has {found_bytes} from there on")
             }
@@ -350,7 +361,8 @@ mod tests {
 
     #[test]
     fn prints_the_chain_outermost_first() {
-        let error = Error::from(ErrorKind::DeviceCount { asked: 3, found: 2 }).context("open").context("init");
+        let error =
+            Error::from(ErrorKind::DeviceCount { asked: 3, found: 2 }).context("open").context("init");
         assert_eq!(error.to_string(), "init: open: 3 devices asked for, 2 found");
         assert_eq!(format!("{error:?}"), error.to_string());
     }

@@ -36,8 +36,13 @@ impl Kernels {
             hint: "the kernels need 8.0 or later".into(),
         })?;
         let module = device.machine().backend().module_load(device.index(), ptx.text, "symmem's kernels")?;
-        let mut kernels =
-            Self { device: device.clone(), module, functions: Vec::new(), blocks_max: u32::MAX, ptx_sm: ptx.sm };
+        let mut kernels = Self {
+            device: device.clone(),
+            module,
+            functions: Vec::new(),
+            blocks_max: u32::MAX,
+            ptx_sm: ptx.sm,
+        };
         kernels.resolve(sm)?;
         Ok(kernels)
     }

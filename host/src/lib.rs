@@ -34,10 +34,10 @@ pub mod stream;
 pub mod symmetric;
 pub mod vmm;
 
-pub use comm::{Comm, CommConfig};
+pub use comm::{Comm, CommConfig, Group, group};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
 pub use machine::{Device, Machine};
 pub use stream::{Event, Graph, GraphExec, Stream};
 pub use symmem_device::kernels::{Algorithm, Collective, Dtype, Op};
-pub use symmetric::{Registration, Window, WindowSlice, WindowSliceMut};
+pub use symmetric::{Deregistration, DeviceBuffer, Registration, Window, WindowSlice, WindowSliceMut};

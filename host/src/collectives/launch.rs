@@ -118,7 +118,7 @@ impl Comm {
             ll_path: 0,
         };
         args.ll_path = args.ll_path_of(input_bytes, plan.shape.threads);
-        self.order().enter(call.stream, [call.input.window, call.output.window])?;
+        self.order().enter(call.stream, || self.kept([call.input.window, call.output.window]))?;
         self.kernels().launch(plan.kernel, call.stream, plan.shape, &args)
     }
 

@@ -167,7 +167,7 @@ fn ll_shape(kernel: &'static KernelSpec, bytes: u64, problem: &Problem) -> Resul
         words.div_ceil(small_blocks).next_multiple_of(32).clamp(LL_THREADS_SMALL.into(), THREADS_MAX.into());
     let blocks = words.div_ceil(threads);
     let blocks = limited(blocks, LL_BLOCKS_MAX, problem);
-    let shape = LaunchShape { blocks, threads: threads as u32, shared_bytes: 0 , waits_itself: false };
+    let shape = LaunchShape { blocks, threads: threads as u32, shared_bytes: 0, waits_itself: false };
     let words_per_block = u32::try_from(words.div_ceil(blocks.into()))
         .map_err(|_| ErrorKind::SizeOverflow { what: format!("{} by LL packets", problem.name()) })?;
     Ok(Plan { kernel, shape, words_per_block })
@@ -180,7 +180,7 @@ fn barrier_shape(kernel: &'static KernelSpec, bytes: u64, problem: &Problem) -> 
         Collective::AllGather => bytes,
     };
     let blocks = limited(moved.div_ceil(BYTES_PER_BARRIER_BLOCK), BARRIER_BLOCKS_MAX.min(128), problem);
-    let shape = LaunchShape { blocks, threads: THREADS_MAX, shared_bytes: 0 , waits_itself: false };
+    let shape = LaunchShape { blocks, threads: THREADS_MAX, shared_bytes: 0, waits_itself: false };
     Plan { kernel, shape, words_per_block: 0 }
 }
 

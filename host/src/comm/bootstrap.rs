@@ -34,9 +34,12 @@ pub(crate) fn agree<T>(bootstrap: &dyn Bootstrap, step: &'static str, local: Res
 }
 
 /// The value that all ranks gave for `field`, or the error that lists what each gave.
-pub(crate) fn equal<T: PartialEq + Copy + std::fmt::Display>(field: &'static str, values: &[T]) -> Result<T> {
+pub(crate) fn equal<T: PartialEq + Clone + std::fmt::Display>(
+    field: &'static str,
+    values: &[T],
+) -> Result<T> {
     if values.iter().all(|value| *value == values[0]) {
-        return Ok(values[0]);
+        return Ok(values[0].clone());
     }
     let values = values.iter().map(ToString::to_string).collect();
     Err(ErrorKind::Mismatch { field, values }.into())

@@ -194,7 +194,8 @@ mod tests {
     fn a_part_is_no_error() {
         for error in samples() {
             let bytes = error.to_bytes();
-            (0..bytes.len()).for_each(|len| assert!(Error::from_bytes(&bytes[..len]).is_none(), "{len} of {error}"));
+            (0..bytes.len())
+                .for_each(|len| assert!(Error::from_bytes(&bytes[..len]).is_none(), "{len} of {error}"));
             assert!(Error::from_bytes(&[bytes, vec![0]].concat()).is_none());
         }
     }

@@ -6,7 +6,7 @@ use super::memory::GRANULARITY_BYTES;
 use crate::backend::{
     Access, Backend, CaptureState, DeviceFacts, EventHandle, FunctionFacts, FunctionHandle, GraphExecHandle,
     GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind, ModuleHandle, PhysicalHandle,
-    PointerFacts, StreamHandle, WorkCounters,
+    PointerFacts, StreamHandle, Token, WorkCounters,
 };
 use crate::{ErrorKind, Result};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -217,6 +217,10 @@ impl Backend for SimMachine {
 
     fn capture_state(&self, stream: StreamHandle) -> Result<CaptureState> {
         self.lock().driver.capture_state(stream)
+    }
+
+    fn capture_retain(&self, stream: StreamHandle, token: Token) -> Result<()> {
+        self.lock().driver.capture_retain(stream, token)
     }
 
     fn graph_facts(&self, graph: GraphHandle) -> Result<GraphFacts> {

@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::machine::Machine;
 use crate::symmetric::FlatOffset;
+use crate::symmetric::ledger::Ledger;
 use crate::vmm::Reservation;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 pub struct SymmetricSpace {
     reservation: Arc<Reservation>,
     stride_bytes: u64,
+    ledger: Arc<Ledger>,
 }
 
 impl SymmetricSpace {
@@ -26,7 +28,7 @@ impl SymmetricSpace {
             crate::ErrorKind::SizeOverflow { what }
         })?;
         let reservation = Arc::new(Reservation::new(machine, len_bytes, align_bytes)?);
-        Ok(Self { reservation, stride_bytes })
+        Ok(Self { reservation, stride_bytes, ledger: Arc::default() })
     }
 
     /// Address of rank 0's byte 0.
@@ -48,6 +50,11 @@ impl SymmetricSpace {
     pub fn offset_of(&self, rank: u32, address: u64) -> Option<FlatOffset> {
         let bytes = address.checked_sub(self.address(rank, FlatOffset::new(0)))?;
         (bytes < self.stride_bytes).then_some(FlatOffset::new(bytes))
+    }
+
+    /// What is mapped in it.
+    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
     }
 
     pub(crate) fn reservation(&self) -> &Arc<Reservation> {

@@ -201,7 +201,7 @@ fn copies() {
     machine.write(0, 0, &[]).unwrap();
 }
 
-const SHAPE: LaunchShape = LaunchShape { blocks: 1, threads: 32, shared_bytes: 0 , waits_itself: false };
+const SHAPE: LaunchShape = LaunchShape { blocks: 1, threads: 32, shared_bytes: 0, waits_itself: false };
 
 fn argument_arrives_whole() {
     let machine = open();
