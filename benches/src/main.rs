@@ -6,6 +6,7 @@
 //! | [`machine`], [`team`], [`program`] | where it runs, and how |
 //! | [`data`], [`reference`], [`check`], [`parallel`] | what must come out |
 //! | [`measure`], [`rates`] | what it took |
+//! | [`tools`] | other measurements, and a picture |
 //! | [`run`], [`table`], [`json`], [`facts`], [`progress`] | what is said of it |
 
 mod case;
@@ -25,11 +26,16 @@ mod run;
 mod sizes;
 mod table;
 mod team;
+mod tools;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args_os().collect();
+    if let Some(done) = tools::run(&args) {
+        return done.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS);
+    }
     let cli = cli::Cli::parse();
     let job = match run::Job::new(&cli) {
         Ok(job) => job,

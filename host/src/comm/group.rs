@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::comm::{Comm, Task, Worker};
-use crate::symmetric::{Awaited, Deregistration, Registration, Window};
+use crate::symmetric::{Awaited, Deregistration, DeviceBuffer, Registration, Window};
 use bytemuck::Pod;
 
 /// What a group has been asked for so far. See [`group`].
@@ -70,6 +70,19 @@ impl<'a> Group<'a> {
         let (task, registration) = comm.to_register(address, count)?;
         self.add(comm, task, registration.watch());
         Ok(registration)
+    }
+
+    /// [`Comm::register_buffer`], at the end of the group.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comm::register`].
+    pub fn register_buffer<T: Pod>(
+        &mut self,
+        comm: &'a Comm,
+        buffer: &impl DeviceBuffer<T>,
+    ) -> Result<Registration<T>> {
+        self.register(comm, buffer.address(), buffer.count())
     }
 
     /// [`Comm::deregister`], at the end of the group. If the group is not carried out, the window is just dropped.

@@ -6,6 +6,7 @@ mod group;
 mod init;
 mod operations;
 mod order;
+mod picture;
 mod record;
 mod rendezvous;
 mod worker;
@@ -18,6 +19,7 @@ pub(crate) use order::StreamOrder;
 pub(crate) use worker::lock;
 
 use crate::backend::Token;
+use crate::collectives::{Plan, Problem};
 use crate::kernels::Kernels;
 use crate::machine::Device;
 use crate::stream::Stream;
@@ -28,6 +30,7 @@ use crate::{Error, ErrorKind, Result};
 use bytemuck::Pod;
 use init::Process;
 use operations::Kept;
+use picture::Picture;
 use record::Record;
 use rendezvous::Rendezvous;
 use std::sync::Arc;
@@ -54,6 +57,7 @@ pub struct Comm {
     device: Device,
     agreed: Agreed,
     poisoned: Option<Error>,
+    last_plan: Option<(Problem, Plan)>,
     // From here on in the order in which it must go: worker, kernels, record, space, memory of all ranks.
     worker: Worker,
     shared: Arc<Shared>,
@@ -109,6 +113,7 @@ impl Comm {
             device: device.clone(),
             agreed: ready.agreed,
             poisoned: None,
+            last_plan: None,
             worker,
             shared,
             kernels: Arc::new(ready.kernels),
@@ -187,6 +192,17 @@ impl Comm {
         Ok(deregistration)
     }
 
+    /// The symmetric space as text: what this process has mapped of each rank and where, the physical memory behind it,
+    /// who may access it, and this rank's windows.
+    pub fn describe(&self) -> String {
+        self.picture().to_string()
+    }
+
+    /// As [`Self::describe`], as a drawing in SVG.
+    pub fn describe_svg(&self) -> String {
+        self.picture().svg()
+    }
+
     /// Waits for `stream`, then says whether all went well: what a kernel of this rank reported by then is returned.
     ///
     /// # Errors
@@ -244,6 +260,14 @@ impl Comm {
         self.agreed
     }
 
+    pub(crate) fn last_plan(&self) -> Option<(Problem, Plan)> {
+        self.last_plan
+    }
+
+    pub(crate) fn keep_plan(&mut self, problem: Problem, plan: Plan) {
+        self.last_plan = Some((problem, plan));
+    }
+
     pub(crate) fn kernels(&self) -> &Kernels {
         &self.kernels
     }
@@ -263,6 +287,11 @@ impl Comm {
 
     pub(crate) fn order(&self) -> std::sync::MutexGuard<'_, StreamOrder> {
         lock(&self.shared.order)
+    }
+
+    fn picture(&self) -> Picture {
+        let windows = lock(&self.shared.windows).live();
+        Picture::new((self.id, self.rank, self.n_ranks()), &self.space, &windows)
     }
 
     fn window_bytes<T>(&self, count: usize) -> Result<u64> {

@@ -12,7 +12,7 @@ use crate::{ErrorKind, Result};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 impl SimMachine {
-    fn check_device(&self, device: u32) -> Result<()> {
+    pub(super) fn check_device(&self, device: u32) -> Result<()> {
         let found = self.config.n_devices;
         if device < found { Ok(()) } else { Err(ErrorKind::NoSuchDevice { device, found }.into()) }
     }
@@ -57,7 +57,7 @@ impl Backend for SimMachine {
 
     fn mem_create(&self, device: u32, len_bytes: u64) -> Result<PhysicalHandle> {
         self.check_device(device)?;
-        self.lock().memory.create(device, len_bytes)
+        self.lock().memory.create(device, len_bytes, true)
     }
 
     fn mem_release(&self, physical: PhysicalHandle) -> Result<()> {

@@ -3,15 +3,18 @@
 mod bad_input;
 mod bounded_waits;
 mod capture_rules;
+mod deregistration;
 mod determinism;
 mod epochs;
 mod graphs;
+mod groups;
 mod lifetimes;
 mod matrix;
 mod registration;
 mod registration_errors;
 mod sequences;
 mod streams;
+mod windows;
 
 use crate::harness::Case;
 
@@ -27,6 +30,9 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         bounded_waits::cases(),
         registration::cases(),
         registration_errors::cases(),
+        windows::cases(),
+        deregistration::cases(),
+        groups::cases(),
         lifetimes::cases(),
         bad_input::cases(),
         determinism::cases(),

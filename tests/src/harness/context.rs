@@ -59,10 +59,15 @@ impl Context {
         if self.full { full } else { brief }
     }
 
+    /// The simulated machine opened last.
+    pub(crate) fn sim(&self) -> Option<Arc<SimMachine>> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.last().and_then(|(_, sim)| sim.clone())
+    }
+
     /// Live objects of the simulated machine opened last.
     pub(crate) fn live(&self) -> Option<LiveCounts> {
-        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.last().and_then(|(_, sim)| sim.as_ref()).map(|sim| sim.live())
+        self.sim().map(|sim| sim.live())
     }
 
     /// Fails if a destructor failed, or if the case left something on a simulated machine.
