@@ -13,9 +13,20 @@ pub(crate) trait Bootstrap: Send + Sync {
     fn leave(&self);
 }
 
-/// [`Bootstrap::all_gather`] of one structure.
+/// [`Bootstrap::all_gather`], in a span that says the step and the bytes.
+pub(crate) fn gather(
+    bootstrap: &dyn Bootstrap,
+    step: &'static str,
+    message: Vec<u8>,
+) -> Result<Vec<Vec<u8>>> {
+    let _entered =
+        tracing::trace_span!("exchange", rank = bootstrap.rank(), step, bytes = message.len()).entered();
+    bootstrap.all_gather(step, message)
+}
+
+/// [`gather`] of one structure.
 pub(crate) fn exchange<M: Pod>(bootstrap: &dyn Bootstrap, step: &'static str, message: &M) -> Result<Vec<M>> {
-    let messages = bootstrap.all_gather(step, bytemuck::bytes_of(message).to_vec())?;
+    let messages = gather(bootstrap, step, bytemuck::bytes_of(message).to_vec())?;
     Ok(messages.iter().map(|bytes| bytemuck::pod_read_unaligned(bytes)).collect())
 }
 
@@ -23,7 +34,7 @@ pub(crate) fn exchange<M: Pod>(bootstrap: &dyn Bootstrap, step: &'static str, me
 /// carries what it met.
 pub(crate) fn agree<T>(bootstrap: &dyn Bootstrap, step: &'static str, local: Result<T>) -> Result<T> {
     let message = local.as_ref().err().map(Error::to_bytes).unwrap_or_default();
-    let messages = bootstrap.all_gather(step, message)?;
+    let messages = gather(bootstrap, step, message)?;
     let Some(rank) = messages.iter().position(|message| !message.is_empty()) else { return local };
     let unreadable = || ErrorKind::Foreign {
         what: "its error".into(),

@@ -107,9 +107,12 @@ fn make(
     seat: Arc<Seat>,
     config: &CommConfig,
 ) -> Result<(Started, Registrar, Event)> {
+    let _entered = tracing::info_span!("init", rank = seat.rank(), device = device.index()).entered();
     let order = StreamOrder::new(Event::new(device)?);
     let event = Event::new(device)?;
     let (ready, registrar) = init(device, process, seat, config)?;
+    let (base, stride_bytes) = (ready.space.base_uc(), ready.space.stride_bytes());
+    tracing::debug!(n_ranks = ready.agreed.n_ranks, base, stride_bytes, "ready");
     let shared = Shared {
         order: Mutex::new(order),
         windows: Mutex::default(),

@@ -10,7 +10,7 @@
 //! Deregistration is step 1 by itself, after all ranks have named the same window.
 
 use crate::comm::Operations;
-use crate::comm::bootstrap::{Bootstrap, agree, equal, exchange};
+use crate::comm::bootstrap::{Bootstrap, agree, equal, exchange, gather};
 use crate::machine::Device;
 use crate::symmetric::{
     AllocOffset, Backing, FlatOffset, Memory, OffsetAllocator, SymmetricSpace, WindowInner,
@@ -97,7 +97,7 @@ impl Registrar {
         self.reclaim(operations)?;
         let memory = agree(&*self.bootstrap, "register: local checks", self.prepare(request))?;
         let offer = self.offer(&memory).to_bytes();
-        let offers = self.bootstrap.all_gather("register: offers", offer)?;
+        let offers = gather(&*self.bootstrap, "register: offers", offer)?;
         let offers: Vec<_> = offers.iter().map(|bytes| Offered::from_bytes(bytes)).collect();
         let number = self.sequence;
         self.sequence += 1;
@@ -138,7 +138,7 @@ impl Registrar {
         self.device.machine().drain();
         let dropped = if operations.can_be_waited_for()? { self.dropped() } else { Vec::new() };
         let message = bytemuck::cast_slice(&dropped).to_vec();
-        let of_all = self.bootstrap.all_gather("reclaim: dropped windows", message)?;
+        let of_all = gather(&*self.bootstrap, "reclaim: dropped windows", message)?;
         let of_all: Vec<Vec<u64>> = of_all.iter().map(|m| bytemuck::pod_collect_to_vec(m)).collect();
         let by_all: Vec<u64> =
             of_all[0].iter().copied().filter(|flat| of_all.iter().all(|its| its.contains(flat))).collect();
@@ -218,7 +218,7 @@ impl Registrar {
             }
             Err(error) => {
                 // What this rank mapped is unmapped by now; the offset is free when all have come so far.
-                self.bootstrap.all_gather("register: undone", vec![])?;
+                gather(&*self.bootstrap, "register: undone", vec![])?;
                 if rank == 0 {
                     self.offsets.free(flat);
                 }

@@ -61,3 +61,22 @@ impl SymmetricSpace {
         &self.reservation
     }
 }
+
+#[cfg(all(test, feature = "sim"))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const STRIDE: u64 = 64 << 20;
+
+    proptest! {
+        /// An address in the space belongs to one rank and one offset.
+        #[test]
+        fn addresses_and_offsets_are_each_others(rank in 0u32..3, other in 0u32..3, bytes in 0..STRIDE) {
+            let space = SymmetricSpace::new(&Machine::sim()?, 3, STRIDE, 2 << 20)?;
+            let address = space.address(rank, FlatOffset::new(bytes));
+            let found = space.offset_of(other, address);
+            prop_assert_eq!(found, (rank == other).then_some(FlatOffset::new(bytes)));
+        }
+    }
+}

@@ -10,6 +10,9 @@ use symmem::{CommConfig, Device, ErrorKind, Op, Registration, Window};
 
 const COUNT: usize = 400;
 
+/// A communicator and a rank of it.
+type Place = (usize, usize);
+
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("groups::three_communicators_in_any_order", 2, three_communicators_in_any_order),
@@ -49,14 +52,14 @@ fn three_communicators_in_any_order(context: &Context) -> Result<()> {
     let mut rigs = rigs(context)?;
     let mut random = Random::new(80);
     for _ in 0..context.rounds(5, 100) {
-        let mut places: Vec<(usize, usize)> = rigs
+        let mut places: Vec<Place> = rigs
             .iter()
             .enumerate()
             .flat_map(|(n, rig)| (0..rig.comms.len()).map(move |rank| (n, rank)))
             .collect();
         random.shuffle(&mut places);
-        let mut asked: Vec<((usize, usize), [Registration<f32>; 2])> = symmem::group(|group| {
-            let ask = |&(n, rank): &(usize, usize)| {
+        let mut asked: Vec<(Place, [Registration<f32>; 2])> = symmem::group(|group| {
+            let ask = |&(n, rank): &Place| {
                 let comm = &rigs[n].comms[rank];
                 Ok(((n, rank), [group.alloc(comm, COUNT)?, group.alloc(comm, 1)?]))
             };

@@ -1,22 +1,23 @@
 //! The picture as a drawing: a column a rank, a box a mapping, windows inside. Heights are not to scale.
 
-use super::{Picture, Row, cell_text, human};
+use super::{Label, Picture, Row, cell_text, human};
 use std::fmt::Write;
 
 const LEFT: u32 = 110;
 const TOP: u32 = 70;
-const COLUMN: u32 = 300;
 const GAP: u32 = 14;
 /// Height of a line of text.
 const LINE: u32 = 18;
+/// Width of a character of the monospaced font, rounded up.
+const CHARACTER: u32 = 8;
 const PAD: u32 = 8;
 
 impl Picture {
     /// The drawing, as one SVG element.
     pub(crate) fn svg(&self) -> String {
         let heights: Vec<u32> = self.rows.iter().map(height).collect();
-        let width = LEFT + self.n_ranks * (COLUMN + GAP) + GAP;
         let bottom = TOP + heights.iter().map(|height| height + GAP).sum::<u32>();
+        let width = (self.x(self.n_ranks)).max(2 * GAP + text_width(&self.title()));
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{}\" font-family=\"monospace\" \
              font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
@@ -24,7 +25,7 @@ impl Picture {
         );
         text(&mut svg, GAP, 24, &self.title());
         for rank in 0..self.n_ranks {
-            text(&mut svg, column(rank), TOP - PAD, &format!("rank {rank}"));
+            text(&mut svg, self.x(rank), TOP - PAD, &format!("rank {rank}"));
         }
         let mut y = TOP;
         for (row, height) in self.rows.iter().zip(heights) {
@@ -33,35 +34,58 @@ impl Picture {
         }
         let (end, free) = self.free();
         text(&mut svg, GAP, y + LINE, &format!("{end:#x}"));
-        text(&mut svg, column(0), y + LINE, &format!("{} never used", human(free)));
+        text(&mut svg, LEFT, y + LINE, &format!("{} never used", human(free)));
         svg.push_str("</svg>\n");
         svg
     }
 
     fn draw_row(&self, svg: &mut String, row: &Row, y: u32, height: u32) {
+        let width = self.column_width();
         text(svg, GAP, y + LINE, &format!("{:#x}", row.flat_bytes));
         for (rank, cell) in (0..self.n_ranks).zip(&row.cells) {
-            let x = column(rank);
-            rect(svg, x, y, COLUMN, height, if cell.is_some() { "#e8eef7" } else { "none" });
+            let x = self.x(rank);
+            rect(svg, x, y, width, height, if cell.is_some() { "#e8eef7" } else { "none" });
             text(svg, x + PAD, y + LINE, &cell_text(cell));
-            let names = row.name().map(str::to_owned).into_iter();
-            let labels = row.windows.iter().map(ToString::to_string);
-            for (line, label) in (1..).zip(names.chain(labels)) {
+            for (line, label) in (1..).zip(self.labels(row, rank)) {
                 let top = y + line * (LINE + 4) + 4;
-                rect(svg, x + PAD, top, COLUMN - 2 * PAD, LINE, "#c9e4ca");
+                rect(svg, x + PAD, top, width - 2 * PAD, LINE, "#c9e4ca");
                 text(svg, x + 2 * PAD, top + LINE - 5, &label);
             }
         }
     }
+
+    /// What lies in a row. Only of the rank that draws it is known where the caller has it mapped.
+    fn labels(&self, row: &Row, rank: u32) -> Vec<String> {
+        let window = |label: &Label| match rank == self.rank {
+            true => label.to_string(),
+            false => Label { user_address: None, ..*label }.to_string(),
+        };
+        row.name().map(str::to_owned).into_iter().chain(row.windows.iter().map(window)).collect()
+    }
+
+    /// Left edge of a rank's column.
+    fn x(&self, rank: u32) -> u32 {
+        LEFT + rank * (self.column_width() + GAP)
+    }
+
+    /// Wide enough for every text.
+    fn column_width(&self) -> u32 {
+        let of_row = |row: &Row| {
+            let cells = row.cells.iter().map(cell_text);
+            let texts = cells.chain(self.labels(row, self.rank));
+            texts.map(|text| text_width(&text)).max().unwrap_or(0)
+        };
+        4 * PAD + self.rows.iter().map(of_row).max().unwrap_or(0)
+    }
+}
+
+fn text_width(text: &str) -> u32 {
+    CHARACTER * text.chars().count() as u32
 }
 
 fn height(row: &Row) -> u32 {
     let n_lines = row.windows.len() as u32 + u32::from(row.name().is_some());
     LINE + PAD + n_lines * (LINE + 4) + 4
-}
-
-fn column(rank: u32) -> u32 {
-    LEFT + rank * (COLUMN + GAP)
 }
 
 fn rect(svg: &mut String, x: u32, y: u32, width: u32, height: u32, fill: &str) {
