@@ -369,7 +369,9 @@ impl Drop for Comm {
         let machine = self.device.machine().clone();
         machine.defer(Err(error.context(format!("waiting for the operations of rank {}", self.rank))));
         let ended = self.order().quiesce(DROP_PATIENCE);
-        if matches!(ended.as_ref().map_err(Error::kind), Err(ErrorKind::Deadline { .. })) {
+        let is_open =
+            |kind: &ErrorKind| matches!(kind, ErrorKind::Deadline { .. } | ErrorKind::Capture { .. });
+        if ended.as_ref().is_err_and(|error| is_open(error.kind())) {
             self.leak();
         }
         machine.defer(ended);

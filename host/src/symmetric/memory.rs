@@ -75,6 +75,9 @@ impl Memory {
             Err(error) if self.segments.is_empty() => return Err(error),
             Err(error) => return Err(ends_early(reached - address, len_bytes, &error)),
         };
+        let physical = PhysicalAllocation::retain(device.machine(), reached).map_err(|error| {
+            refused(error, || format!("memory at {reached:#x} that cuMemCreate did not make"), DO_INSTEAD)
+        })?;
         if found.device != device.index() {
             let what = format!("memory at {reached:#x}");
             let detail = format!(
@@ -84,9 +87,6 @@ impl Memory {
             );
             return Err(ErrorKind::Foreign { what, detail }.into());
         }
-        let physical = PhysicalAllocation::retain(device.machine(), reached).map_err(|error| {
-            refused(error, || format!("memory at {reached:#x} that cuMemCreate did not make"), DO_INSTEAD)
-        })?;
         // The descriptor is closed at once: it shows that a peer in another process could have the memory.
         physical.export().map_err(|error| {
             refused(

@@ -59,12 +59,14 @@ impl Offered {
         [head, bytemuck::cast_slice(&self.segment_lens), bytemuck::cast_slice(&self.places)].concat()
     }
 
-    fn from_bytes(bytes: &[u8]) -> Self {
-        let (head, tail) = bytes.split_at(size_of::<Offer>());
+    /// `None` if these are the bytes of no offer.
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (head, tail) = bytes.split_at_checked(size_of::<Offer>())?;
         let offer: Offer = bytemuck::pod_read_unaligned(head);
         let mut segment_lens: Vec<u64> = bytemuck::pod_collect_to_vec(tail);
-        let places = segment_lens.split_off(segment_lens.len().min(offer.n_segments as usize));
-        Self { offer, segment_lens, places }
+        let places = (offer.n_segments <= segment_lens.len() as u64)
+            .then(|| segment_lens.split_off(offer.n_segments as usize))?;
+        Some(Self { offer, segment_lens, places })
     }
 
     /// May differ between ranks.
@@ -98,7 +100,11 @@ impl Registrar {
         let memory = agree(&*self.bootstrap, "register: local checks", self.prepare(request))?;
         let offer = self.offer(&memory).to_bytes();
         let offers = gather(&*self.bootstrap, "register: offers", offer)?;
-        let offers: Vec<_> = offers.iter().map(|bytes| Offered::from_bytes(bytes)).collect();
+        let offers: Option<Vec<_>> = offers.iter().map(|bytes| Offered::from_bytes(bytes)).collect();
+        let offers = offers.ok_or_else(|| ErrorKind::Foreign {
+            what: "an offer of a peer".into(),
+            detail: "this version of symmem cannot read it".into(),
+        })?;
         let number = self.sequence;
         self.sequence += 1;
         check(&offers)?;
@@ -136,7 +142,12 @@ impl Registrar {
     /// Unmaps what every rank has dropped.
     fn reclaim(&mut self, operations: &Operations<'_>) -> Result<()> {
         self.device.machine().drain();
-        let dropped = if operations.can_be_waited_for()? { self.dropped() } else { Vec::new() };
+        // A stream that does not answer is no reason to leave the others waiting: nothing is unmapped this time.
+        let can_wait = operations.can_be_waited_for().unwrap_or_else(|error| {
+            self.device.machine().defer(Err(error));
+            false
+        });
+        let dropped = if can_wait { self.dropped() } else { Vec::new() };
         let message = bytemuck::cast_slice(&dropped).to_vec();
         let of_all = gather(&*self.bootstrap, "reclaim: dropped windows", message)?;
         let of_all: Vec<Vec<u64>> = of_all.iter().map(|m| bytemuck::pod_collect_to_vec(m)).collect();
