@@ -25,6 +25,8 @@ pub(crate) struct Process {
     space: Mutex<Option<Arc<SymmetricSpace>>>,
     /// `DevBase` of every rank: mapped until the last rank's communicator has gone, since peers store to it.
     dev_bases: Mutex<Vec<Backing>>,
+    /// Memory of ranks that went while an operation had not ended by itself: peers may still touch it.
+    kept: Mutex<Vec<Arc<Backing>>>,
 }
 
 /// What all ranks know of each other: equal on all.
@@ -64,7 +66,18 @@ struct Hello {
 
 impl Process {
     pub(crate) fn new(comm_id: u64, devices: Vec<u32>) -> Self {
-        Self { comm_id, devices, space: Mutex::new(None), dev_bases: Mutex::new(Vec::new()) }
+        Self {
+            comm_id,
+            devices,
+            space: Mutex::new(None),
+            dev_bases: Mutex::default(),
+            kept: Mutex::default(),
+        }
+    }
+
+    /// Keeps memory mapped until the last rank has gone.
+    pub(crate) fn keep(&self, backings: Vec<Arc<Backing>>) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).extend(backings);
     }
 
     fn space(&self, make: impl FnOnce() -> Result<SymmetricSpace>) -> Result<Arc<SymmetricSpace>> {

@@ -347,16 +347,13 @@ impl Comm {
 
     /// What is still in use stays for good: unmapping it under a kernel would break the whole process.
     fn leak(&self) {
-        let rank = self.rank;
-        tracing::error!(rank, "operations do not end; what they may touch is never unmapped");
-        self.shared.leaks.store(true, Ordering::Release);
+        tracing::error!(rank = self.rank, "operations do not end; what they may touch is never unmapped");
         std::mem::forget((
             self.kernels.clone(),
             self.record.clone(),
             self.space.clone(),
             self.process.clone(),
         ));
-        std::mem::forget(lock(&self.shared.windows).live());
     }
 }
 
@@ -366,6 +363,7 @@ impl Drop for Comm {
         let waited = self.order().quiesce(DROP_PATIENCE);
         let Err(error) = waited else { return };
         self.record.abort();
+        self.shared.is_cut_short.store(true, Ordering::Release);
         let machine = self.device.machine().clone();
         machine.defer(Err(error.context(format!("waiting for the operations of rank {}", self.rank))));
         let ended = self.order().quiesce(DROP_PATIENCE);

@@ -31,8 +31,8 @@ pub(crate) struct Shared {
     /// Windows registered and not yet dropped, for look-up by address.
     pub(crate) windows: Mutex<IntervalIndex<WindowInner>>,
     pub(crate) host_timeout: Duration,
-    /// Operations could not be ended: what they may touch stays mapped for good.
-    pub(crate) leaks: AtomicBool,
+    /// An operation did not end by itself: peers may still touch this rank's memory when the worker has gone.
+    pub(crate) is_cut_short: AtomicBool,
 }
 
 /// The thread, and the queue of its tasks.
@@ -67,7 +67,7 @@ impl Worker {
                 Ok((started_rank, registrar, event)) => {
                     let shared = started_rank.shared.clone();
                     drop(started.send(Ok(started_rank)));
-                    serve(registrar, &shared, &event, &queue);
+                    serve(registrar, &process, &shared, &event, &queue);
                 }
                 Err(error) => drop(started.send(Err(error))),
             }
@@ -117,12 +117,18 @@ fn make(
         order: Mutex::new(order),
         windows: Mutex::default(),
         host_timeout: config.host_timeout(),
-        leaks: AtomicBool::new(false),
+        is_cut_short: AtomicBool::new(false),
     };
     Ok((Started { ready, shared: Arc::new(shared) }, registrar, event))
 }
 
-fn serve(mut registrar: Registrar, shared: &Shared, event: &Event, queue: &Receiver<Task>) {
+fn serve(
+    mut registrar: Registrar,
+    process: &Process,
+    shared: &Shared,
+    event: &Event,
+    queue: &Receiver<Task>,
+) {
     let operations = Operations { shared, event };
     for task in queue {
         match task {
@@ -134,8 +140,8 @@ fn serve(mut registrar: Registrar, shared: &Shared, event: &Event, queue: &Recei
             }
         }
     }
-    if shared.leaks.load(Ordering::Acquire) {
-        std::mem::forget(registrar);
+    if shared.is_cut_short.load(Ordering::Acquire) {
+        process.keep(std::mem::take(&mut registrar.backings));
     }
 }
 

@@ -1,11 +1,12 @@
 //! Whatever order things are dropped in, nothing is left behind and nothing hangs.
 
+use crate::expect::{expect, kind};
 use crate::harness::{Case, Context};
 use crate::random::Random;
 use crate::rig::Rig;
 use crate::user_memory::UserMemory;
 use anyhow::{Context as _, Result, ensure};
-use symmem::{Comm, Graph, GraphExec, Op, Stream, Window};
+use symmem::{Comm, Event, Graph, GraphExec, Op, Stream, Window};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -17,6 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("lifetimes::registering_while_a_peer_works", 2, registering_while_a_peer_works),
         Case::new("lifetimes::communicator_dropped_with_work_in_flight", 2, dropped_in_flight),
         Case::new("lifetimes::dropped_while_unwinding", 2, dropped_while_unwinding),
+        Case::new("lifetimes::what_does_not_end_is_not_unmapped", 2, what_does_not_end_is_not_unmapped),
     ]
 }
 
@@ -247,5 +249,32 @@ fn dropped_while_unwinding(context: &Context) -> Result<()> {
         machine.take_deferred().with_context(|| format!("seed {seed}"))?;
         context.finish().with_context(|| format!("seed {seed}"))?;
     }
+    Ok(())
+}
+
+/// An operation cannot even start when its communicator is dropped: the destructor gives up in time and says so, and when
+/// the operation runs at last, on all ranks' memory, everything is still there.
+fn what_does_not_end_is_not_unmapped(context: &Context) -> Result<()> {
+    // What waits here is no deadlock: its peer comes when the destructors have returned.
+    let machine = context.machine_to_leave(|sim| sim.stall_grace_ms = 60_000)?;
+    let (mut rig, mut before) = (Rig::new(&machine, 2)?, Rig::new(&machine, 2)?);
+    let (mut data, mut blocked) = (rig.alloc::<f32>(1 << 18)?, before.alloc::<f32>(64)?);
+    // Rank 0 comes behind an operation of another communicator that waits for its rank 1.
+    before.comms[0].all_reduce_in_place(&mut blocked[0], Op::Sum, &before.streams[0])?;
+    let event = Event::new(rig.comms[0].device())?;
+    event.record(&before.streams[0])?;
+    rig.streams[0].wait_event(&event)?;
+    rig.each(|comm, stream| comm.all_reduce_in_place(&mut data[comm.rank() as usize], Op::Sum, stream))?;
+    let Rig { comms, streams } = rig;
+    drop((data, comms));
+    expect(
+        "what the destructors say",
+        machine.take_deferred(),
+        kind!(Deadline),
+        &["operations of rank 0", "2000 ms"],
+    )?;
+    before.comms[1].all_reduce_in_place(&mut blocked[1], Op::Sum, &before.streams[1])?;
+    before.synchronize()?;
+    streams.iter().try_for_each(Stream::synchronize)?;
     Ok(())
 }

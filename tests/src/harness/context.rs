@@ -29,6 +29,13 @@ impl Context {
         self.machine_with(|_| ())
     }
 
+    /// As [`Self::machine_with`], for a case that leaves something behind on purpose.
+    pub(crate) fn machine_to_leave(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Machine> {
+        let machine = self.machine_with(change)?;
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Ok(machine)
+    }
+
     /// As [`Self::machine`]; `change` shapes the simulated machine.
     pub(crate) fn machine_with(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Machine> {
         let (machine, sim) = match self.kind {
