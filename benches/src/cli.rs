@@ -7,16 +7,12 @@ use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 use symmem::{Algorithm, Collective, Dtype, Op};
 
-/// What the bench does besides collectives.
-const HELP: &str = "Other measurements, each with a --help of its own:
-  growth  peak memory and time of vectors that grow in device memory, by mapping and by copying";
-
 /// Measures and checks collectives on symmetric memory, in the manner of nccl-tests.
 ///
 /// One process and one thread drive all ranks, one stream each; with --procs, each rank is a process. Every output byte of every rank is compared with a
 /// reference; the exit status is 1 when anything is wrong, 2 for a command line that makes no sense.
 #[derive(Debug, Parser)]
-#[command(name = "symmem-bench", version, after_help = HELP)]
+#[command(name = "symmem-bench", version, after_help = crate::tools::HELP)]
 pub(crate) struct Cli {
     /// What to measure [default: all]
     #[arg(value_name = "COLLECTIVE", value_parser = one_of::<Collective>())]

@@ -8,6 +8,7 @@
 //! | [`data`], [`mod@reference`], [`check`], [`parallel`] | what must come out |
 //! | [`measure`], [`rates`] | what it took |
 //! | [`growth`], [`plot`] | the growth of vectors in device memory, and pictures |
+//! | [`tools`] | other measurements, and a picture |
 //! | [`run`], [`table`], [`json`], [`facts`], [`progress`] | what is said of it |
 
 mod case;
@@ -31,15 +32,15 @@ mod run;
 mod sizes;
 mod table;
 mod team;
+mod tools;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
-    if args.get(1).is_some_and(|name| name == growth::NAME) {
-        let args = growth::Args::parse_from(&args[1..]);
-        return growth::run(&args).map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS);
+    if let Some(done) = tools::run(&args) {
+        return done.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS);
     }
     let cli = cli::Cli::parse();
     let link = match link::Link::find() {

@@ -215,3 +215,43 @@ fn rows_say_how_many_processes_there_were() {
     }
     assert!(output.status.success());
 }
+
+/// The tools that the first argument names.
+fn tool(args: &str) -> Output {
+    let mut args = args.split_whitespace();
+    let name = args.next().expect("a tool");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_symmem-bench"));
+    command.args([name, "--device", "sim"]).args(args).output().expect("the bench starts")
+}
+
+#[test]
+fn the_map_shows_what_lies_in_the_space() {
+    let svg = std::env::temp_dir().join(format!("symmem-map-{}.svg", std::process::id()));
+    let output = tool(&format!("map --ranks 3 --svg {}", svg.display()));
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && err.is_empty(), "{err}");
+    let drawn = std::fs::read_to_string(&svg).expect("it was drawn");
+    std::fs::remove_file(&svg).expect("it was there");
+    for needle in ["3 ranks", "rank 2", "DevBase", "window 0: 3 MiB", "window 2: 4 KiB", "rw 0 1 2"] {
+        assert!(out.contains(needle) && drawn.contains(needle), "{needle} is not in\n{out}\n{drawn}");
+    }
+}
+
+#[test]
+fn tools_write_a_row_per_measurement() {
+    let tools = [
+        ("host-cost --calls 3 --bursts 3 --json -", 3, "host_ns_per_call"),
+        ("registration --ranks 2 --windows 1,3 --bytes 4K --repetitions 2 --json -", 10, "time_us"),
+    ];
+    for (args, n_rows, key) in tools {
+        let output = tool(args);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success() && err.is_empty(), "{args}: {err}");
+        let rows = out.lines().filter(|line| line.starts_with('{'));
+        let rows: Vec<Value> = rows.map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(rows.len(), n_rows, "{args}: {out}");
+        assert!(rows.iter().all(|row| row[key].as_f64().is_some_and(|value| value > 0.0)), "{args}: {out}");
+    }
+    let output = tool("registration --windows none");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+}

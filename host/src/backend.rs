@@ -139,6 +139,25 @@ pub enum CaptureState {
     Invalidated,
 }
 
+/// Something that a captured graph keeps alive.
+///
+/// A machine drops it on whatever thread it likes, where no call of the machine is allowed (CUDA driver API 6.24,
+/// `cuUserObjectCreate`): the destructor only hands over what it holds.
+pub struct Token(Box<dyn Send + Sync>);
+
+impl Token {
+    /// Wraps what is to be kept.
+    pub fn new(kept: impl Send + Sync + 'static) -> Self {
+        Self(Box::new(kept))
+    }
+}
+
+impl Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Token({:p})", self.0)
+    }
+}
+
 /// What a graph consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraphFacts {
@@ -290,6 +309,9 @@ pub trait Backend: Debug + Send + Sync {
     fn capture_end(&self, stream: StreamHandle) -> Result<GraphHandle>;
     /// Whether a stream is being captured.
     fn capture_state(&self, stream: StreamHandle) -> Result<CaptureState>;
+    /// Keeps `token` as long as the graph that `stream` is being captured into, any executable graph made of it, or any
+    /// launch of one of these (`cuGraphRetainUserObject`).
+    fn capture_retain(&self, stream: StreamHandle, token: Token) -> Result<()>;
     /// Counts the nodes of a graph.
     fn graph_facts(&self, graph: GraphHandle) -> Result<GraphFacts>;
     /// Makes a graph executable.

@@ -1,5 +1,7 @@
 //! The one error of this crate: an opaque [`Error`] with a typed [`ErrorKind`] that carries its operands.
 
+mod wire;
+
 use std::fmt;
 
 /// A result of this crate.
@@ -8,13 +10,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What went wrong, and during what.
 ///
 /// One word wide. [`Error::kind`] gives the typed cause with its operands; `Display` prints the chain, outermost step
-/// first, joined by ": ".
+/// first, joined by ": ". Where another rank failed, [`Error::cause`] is what that rank met.
 pub struct Error(Box<Repr>);
 
 struct Repr {
     kind: ErrorKind,
     /// Steps in progress, innermost first.
     context: Vec<String>,
+    /// What the rank met that [`ErrorKind::RankFailed`] names.
+    cause: Option<Error>,
 }
 
 /// The cause of an [`Error`] with its operands.
@@ -148,7 +152,7 @@ pub enum ErrorKind {
         /// Each rank's value, in rank order.
         values: Vec<String>,
     },
-    /// A rank failed in a collective step; every rank gets this.
+    /// A rank failed in a collective step; every rank gets this. [`Error::cause`] is what it met.
     RankFailed {
         /// The rank.
         rank: u32,
@@ -230,6 +234,17 @@ impl Error {
         &self.0.kind
     }
 
+    /// What the rank itself met that [`ErrorKind::RankFailed`] names, e.g. [`ErrorKind::Misaligned`].
+    pub fn cause(&self) -> Option<&Error> {
+        self.0.cause.as_ref()
+    }
+
+    /// The error for all ranks when `rank` met `cause`.
+    pub(crate) fn of_rank(rank: u32, cause: Self) -> Self {
+        let kind = ErrorKind::RankFailed { rank, reason: cause.to_string() };
+        Self(Box::new(Repr { kind, context: Vec::new(), cause: Some(cause) }))
+    }
+
     /// Names the step that failed; the step named last is printed first.
     #[must_use]
     pub fn context(mut self, step: impl Into<String>) -> Self {
@@ -240,14 +255,15 @@ impl Error {
 
 impl Clone for Error {
     fn clone(&self) -> Self {
-        Self(Box::new(Repr { kind: self.0.kind.clone(), context: self.0.context.clone() }))
+        let Repr { kind, context, cause } = &*self.0;
+        Self(Box::new(Repr { kind: kind.clone(), context: context.clone(), cause: cause.clone() }))
     }
 }
 
 impl From<ErrorKind> for Error {
     #[cold]
     fn from(kind: ErrorKind) -> Self {
-        Self(Box::new(Repr { kind, context: Vec::new() }))
+        Self(Box::new(Repr { kind, context: Vec::new(), cause: None }))
     }
 }
 

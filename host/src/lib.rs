@@ -36,10 +36,10 @@ pub mod symmetric;
 pub mod tap;
 pub mod vmm;
 
-pub use comm::{Comm, CommConfig, UniqueId};
+pub use comm::{Comm, CommConfig, Group, UniqueId, group};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
 pub use machine::{Device, Machine};
 pub use stream::{Event, Graph, GraphExec, Stream};
 pub use symmem_device::kernels::{Algorithm, Collective, Dtype, Op};
-pub use symmetric::{Registration, Window, WindowSlice, WindowSliceMut};
+pub use symmetric::{Deregistration, DeviceBuffer, Registration, Window, WindowSlice, WindowSliceMut};

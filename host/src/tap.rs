@@ -4,7 +4,7 @@ use crate::Result;
 use crate::backend::{
     Access, Backend, CaptureState, DeviceFacts, EventHandle, FabricHandle, FunctionFacts, FunctionHandle,
     Granularity, GraphExecHandle, GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind,
-    ModuleHandle, PhysicalHandle, PointerFacts, StreamHandle, WorkCounters,
+    ModuleHandle, PhysicalHandle, PointerFacts, StreamHandle, Token, WorkCounters,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -226,6 +226,7 @@ impl<W: Watch> Backend for Tap<W> {
         fn capture_end(stream: StreamHandle) -> GraphHandle;
             Object::Stream(stream), 0; |made| Some(Object::Graph(*made));
         fn capture_state(stream: StreamHandle) -> CaptureState; Object::Stream(stream), 0; |_| None;
+        fn capture_retain(stream: StreamHandle, token: Token) -> (); Object::Stream(stream), 0; |_| None;
         fn graph_facts(graph: GraphHandle) -> GraphFacts; Object::Graph(graph), 0; |_| None;
         fn graph_instantiate(graph: GraphHandle) -> GraphExecHandle;
             Object::Graph(graph), 0; |made| Some(Object::GraphExec(*made));

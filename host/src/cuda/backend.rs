@@ -5,7 +5,7 @@ use crate::Result;
 use crate::backend::{
     Access, Backend, CaptureState, DeviceFacts, EventHandle, FabricHandle, FunctionFacts, FunctionHandle,
     Granularity, GraphExecHandle, GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind,
-    ModuleHandle, PhysicalHandle, PointerFacts, StreamHandle, WorkCounters,
+    ModuleHandle, PhysicalHandle, PointerFacts, StreamHandle, Token, WorkCounters,
 };
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -211,6 +211,10 @@ impl Backend for CudaMachine {
 
     fn capture_state(&self, stream: StreamHandle) -> Result<CaptureState> {
         graph::capture_state(&self.devices, stream)
+    }
+
+    fn capture_retain(&self, stream: StreamHandle, token: Token) -> Result<()> {
+        graph::capture_retain(&self.devices, stream, token)
     }
 
     fn graph_facts(&self, graph: GraphHandle) -> Result<GraphFacts> {

@@ -6,13 +6,13 @@ use super::memory::GRANULARITY_BYTES;
 use crate::backend::{
     Access, Backend, CaptureState, DeviceFacts, EventHandle, FabricHandle, FunctionFacts, FunctionHandle,
     Granularity, GraphExecHandle, GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind,
-    ModuleHandle, PhysicalHandle, PointerFacts, StreamHandle, WorkCounters,
+    ModuleHandle, PhysicalHandle, PointerFacts, StreamHandle, Token, WorkCounters,
 };
 use crate::{Error, ErrorKind, Result};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 impl SimMachine {
-    fn check_device(&self, device: u32) -> Result<()> {
+    pub(super) fn check_device(&self, device: u32) -> Result<()> {
         let found = self.config.n_devices;
         if device < found { Ok(()) } else { Err(ErrorKind::NoSuchDevice { device, found }.into()) }
     }
@@ -69,7 +69,7 @@ impl Backend for SimMachine {
 
     fn mem_create(&self, device: u32, len_bytes: u64) -> Result<PhysicalHandle> {
         self.check_device(device)?;
-        self.lock().memory.create(device, len_bytes)
+        self.lock().memory.create(device, len_bytes, true)
     }
 
     fn mem_release(&self, physical: PhysicalHandle) -> Result<()> {
@@ -257,6 +257,10 @@ impl Backend for SimMachine {
 
     fn capture_state(&self, stream: StreamHandle) -> Result<CaptureState> {
         self.lock().driver.capture_state(stream)
+    }
+
+    fn capture_retain(&self, stream: StreamHandle, token: Token) -> Result<()> {
+        self.lock().driver.capture_retain(stream, token)
     }
 
     fn graph_facts(&self, graph: GraphHandle) -> Result<GraphFacts> {

@@ -16,7 +16,7 @@ use super::driver::Driver;
 use super::engine::{self, Run, RunEnd};
 use super::memory::Memory;
 use super::report;
-use crate::backend::StreamHandle;
+use crate::backend::{PhysicalHandle, StreamHandle};
 use crate::{ErrorKind, Result};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -134,6 +134,16 @@ impl SimMachine {
     /// The configuration.
     pub fn config(&self) -> &SimConfig {
         &self.config
+    }
+
+    /// Makes memory as a program does that asks for no handle type: it can be mapped, not exported.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::backend::Backend::mem_create`].
+    pub fn create_unexportable(&self, device: u32, len_bytes: u64) -> Result<PhysicalHandle> {
+        self.check_device(device)?;
+        self.lock().memory.create(device, len_bytes, false)
     }
 
     /// Numbers of live objects.

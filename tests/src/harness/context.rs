@@ -30,12 +30,19 @@ impl Context {
         self.machine_with(|_| ())
     }
 
+    /// As [`Self::machine_with`], for a case that leaves something behind on purpose.
+    pub(crate) fn machine_to_leave(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Machine> {
+        let machine = self.machine_with(change)?;
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Ok(machine)
+    }
+
     /// As [`Self::machine`]; `change` shapes the simulated machine.
     pub(crate) fn machine_with(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Machine> {
         if self.kind == MachineKind::Cuda {
             return Ok(self.keep(Machine::cuda()?, None));
         }
-        let sim = self.sim(change)?;
+        let sim = self.new_sim(change)?;
         Ok(self.keep(Machine::from_backend(sim.clone()), Some(sim)))
     }
 
@@ -44,7 +51,7 @@ impl Context {
         &self,
         change: impl FnOnce(&mut SimConfig),
     ) -> Result<(Machine, Arc<Faulty>)> {
-        let sim = self.sim(change)?;
+        let sim = self.new_sim(change)?;
         let faulty = faulty(sim.clone());
         Ok((self.keep(Machine::from_backend(faulty.clone()), Some(sim)), faulty))
     }
@@ -56,7 +63,7 @@ impl Context {
         Ok(())
     }
 
-    fn sim(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Arc<SimMachine>> {
+    fn new_sim(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Arc<SimMachine>> {
         let mut config = SimConfig {
             n_devices: self.sim_devices,
             probe: ProbeKind::None,
@@ -82,10 +89,15 @@ impl Context {
         if self.full { full } else { brief }
     }
 
+    /// The simulated machine opened last.
+    pub(crate) fn sim(&self) -> Option<Arc<SimMachine>> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.last().and_then(|(_, sim)| sim.clone())
+    }
+
     /// Live objects of the simulated machine opened last.
     pub(crate) fn live(&self) -> Option<LiveCounts> {
-        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.last().and_then(|(_, sim)| sim.as_ref()).map(|sim| sim.live())
+        self.sim().map(|sim| sim.live())
     }
 
     /// Fails if a destructor failed, or if the case left something on a simulated machine.

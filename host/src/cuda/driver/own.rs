@@ -38,6 +38,11 @@ driver_functions! { as cust_raw {
     fn cuGraphInstantiateWithFlags(ph_graph_exec: *mut CUgraphExec, h_graph: CUgraph, flags: c_ulonglong);
     fn cuGraphLaunch(h_graph_exec: CUgraphExec, h_stream: CUstream);
     fn cuGraphExecDestroy(h_graph_exec: CUgraphExec);
+    fn cuUserObjectCreate(
+        object: *mut CUuserObject, pointer: *mut c_void, destroy: CUhostFn, references: c_uint, flags: c_uint
+    );
+    fn cuUserObjectRelease(object: CUuserObject, count: c_uint);
+    fn cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: c_uint, flags: c_uint);
 } }
 
 driver_functions! { by hand {
