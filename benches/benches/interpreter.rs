@@ -99,7 +99,7 @@ fn alu_loop(probe_name: &'static str, probe: ProbeKind) -> Result<Rate> {
     let stream = Stream::new(&device)?;
     let module = backend.module_load(device.index(), ALU_LOOP, "the bench's loop")?;
     let function = backend.function(module, "alu_loop")?;
-    let shape = LaunchShape { blocks: 1, threads: 32, shared_bytes: 0 , waits_itself: false };
+    let shape = LaunchShape { blocks: 1, threads: 32, shared_bytes: 0, waits_itself: false };
     let rate = repeat("loop of arithmetic".to_owned(), probe_name, &machine, || {
         backend.launch(stream.handle(), function, shape, &100_000u64.to_ne_bytes())?;
         Ok(stream.synchronize()?)

@@ -12,7 +12,7 @@ use symmem::{Algorithm, Collective, Dtype, Op};
 /// One process and one thread drive all ranks, one stream each; with --procs, each rank is a process. Every output byte of every rank is compared with a
 /// reference; the exit status is 1 when anything is wrong, 2 for a command line that makes no sense.
 #[derive(Debug, Parser)]
-#[command(name = "symmem-bench", version)]
+#[command(name = "symmem-bench", version, after_help = crate::tools::HELP)]
 pub(crate) struct Cli {
     /// What to measure [default: all]
     #[arg(value_name = "COLLECTIVE", value_parser = one_of::<Collective>())]

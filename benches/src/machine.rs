@@ -30,10 +30,14 @@ pub(crate) fn open(choice: DeviceChoice, ranks: Option<u32>) -> Result<(Machine,
 
 #[cfg(feature = "sim")]
 fn simulated(n_ranks: u32) -> Result<(Machine, u32)> {
-    use symmem::sim::{SimConfig, SimMachine};
+    use symmem::sim::{ProbeKind, SimConfig, SimMachine};
     let mut config = SimConfig::from_env()?;
-    if std::env::var_os("SYMMEM_SIM_DEVICES").is_none_or(|value| value.is_empty()) {
+    let is_unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
+    if is_unset("SYMMEM_SIM_DEVICES") {
         config.n_devices = n_ranks;
+    }
+    if is_unset("SYMMEM_SIM_PROBE") {
+        config.probe = ProbeKind::Hops;
     }
     Ok((Machine::from_backend(SimMachine::new(config)?), n_ranks))
 }

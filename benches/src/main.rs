@@ -5,8 +5,10 @@
 //! | [`cli`], [`sizes`], [`case`] | what is asked for |
 //! | [`machine`], [`team`], [`program`] | where it runs, and how |
 //! | [`processes`], [`link`] | one process for each rank |
-//! | [`data`], [`reference`], [`check`], [`parallel`] | what must come out |
+//! | [`data`], [`mod@reference`], [`check`], [`parallel`] | what must come out |
 //! | [`measure`], [`rates`] | what it took |
+//! | [`growth`], [`plot`] | the growth of vectors in device memory, and pictures |
+//! | [`tools`] | other measurements, and a picture |
 //! | [`run`], [`table`], [`json`], [`facts`], [`progress`] | what is said of it |
 
 mod case;
@@ -14,11 +16,13 @@ mod check;
 mod cli;
 mod data;
 mod facts;
+mod growth;
 mod json;
 mod link;
 mod machine;
 mod measure;
 mod parallel;
+mod plot;
 mod processes;
 mod program;
 mod progress;
@@ -28,11 +32,16 @@ mod run;
 mod sizes;
 mod table;
 mod team;
+mod tools;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args_os().collect();
+    if let Some(done) = tools::run(&args) {
+        return done.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS);
+    }
     let cli = cli::Cli::parse();
     let link = match link::Link::find() {
         Ok(link) => link,

@@ -12,7 +12,18 @@ fn bench(args: &str) -> Output {
     command(args).output().expect("the bench starts")
 }
 
+/// With a path as the last argument.
+fn started(args: &[&str], last: &std::path::Path) -> Output {
+    bare().args(args).arg(last).output().expect("the bench starts")
+}
+
 fn command(args: &str) -> Command {
+    let mut command = bare();
+    command.args(["--device", "sim"]).args(args.split_whitespace());
+    command
+}
+
+fn bare() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_symmem-bench"));
     // Settings of the caller's environment must not reach the tests.
     let ours = std::env::vars_os()
@@ -21,7 +32,6 @@ fn command(args: &str) -> Command {
     ours.for_each(|name| {
         command.env_remove(name);
     });
-    command.args(["--device", "sim"]).args(args.split_whitespace());
     command
 }
 
@@ -76,6 +86,50 @@ fn bad_input_is_refused_with_a_reason() {
         assert_eq!(output.status.code(), Some(status), "{args}: {err}");
         assert!(err.contains(reason), "{args}: {err}");
     }
+}
+
+#[test]
+fn growth_tells_peak_and_copies_of_both_vectors() {
+    let svg = std::env::temp_dir().join(format!("symmem-growth-{}.svg", std::process::id()));
+    let output =
+        started(&["growth", "--device", "sim", "-b", "3M", "-e", "24M", "--json", "-", "--svg"], &svg);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{err}");
+    let rows: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let (page, mut before) = (2 << 20, 0);
+    for row in &rows[..4] {
+        let size = row["bytes"].as_u64().expect("a number");
+        assert_eq!((&row["vector"], &row["copied_bytes"]), (&"VmmVec".into(), &0.into()));
+        assert_eq!(row["peak_bytes"], u64::next_multiple_of(size, page));
+        assert_eq!(row["time_us"], Value::Null);
+    }
+    for row in &rows[4..] {
+        let size = row["bytes"].as_u64().expect("a number");
+        assert_eq!((&row["vector"], &row["copied_bytes"]), (&"CopyVec".into(), &before.into()));
+        assert_eq!(
+            row["peak_bytes"],
+            u64::next_multiple_of(size, page) + u64::next_multiple_of(before, page)
+        );
+        before = size;
+    }
+    assert_eq!(rows.len(), 8);
+    assert!(err.contains("simulated: no time") && err.contains("24 MiB"), "{err}");
+    let picture = std::fs::read_to_string(&svg).expect("a picture");
+    std::fs::remove_file(&svg).expect("it was there");
+    for words in ["VmmVec", "CopyVec", "peak device memory (bytes)", "copied in the step (bytes)", "4 MiB"] {
+        assert!(picture.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn growth_past_the_memory_is_a_failure() {
+    let nowhere = std::path::Path::new("/dev/null");
+    let output = started(&["growth", "--device", "sim", "-b", "512M", "-e", "1G", "--svg"], nowhere);
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("CopyVec") && err.contains("CUDA_ERROR_OUT_OF_MEMORY"), "{err}");
+    let output = started(&["growth", "--factor", "1", "--svg"], nowhere);
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]
@@ -160,4 +214,44 @@ fn rows_say_how_many_processes_there_were() {
         assert!(row["link_bytes"].as_u64() > Some(0), "{row}");
     }
     assert!(output.status.success());
+}
+
+/// The tools that the first argument names.
+fn tool(args: &str) -> Output {
+    let mut args = args.split_whitespace();
+    let name = args.next().expect("a tool");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_symmem-bench"));
+    command.args([name, "--device", "sim"]).args(args).output().expect("the bench starts")
+}
+
+#[test]
+fn the_map_shows_what_lies_in_the_space() {
+    let svg = std::env::temp_dir().join(format!("symmem-map-{}.svg", std::process::id()));
+    let output = tool(&format!("map --ranks 3 --svg {}", svg.display()));
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && err.is_empty(), "{err}");
+    let drawn = std::fs::read_to_string(&svg).expect("it was drawn");
+    std::fs::remove_file(&svg).expect("it was there");
+    for needle in ["3 ranks", "rank 2", "DevBase", "window 0: 3 MiB", "window 2: 4 KiB", "rw 0 1 2"] {
+        assert!(out.contains(needle) && drawn.contains(needle), "{needle} is not in\n{out}\n{drawn}");
+    }
+}
+
+#[test]
+fn tools_write_a_row_per_measurement() {
+    let tools = [
+        ("host-cost --calls 3 --bursts 3 --json -", 3, "host_ns_per_call"),
+        ("registration --ranks 2 --windows 1,3 --bytes 4K --repetitions 2 --json -", 10, "time_us"),
+    ];
+    for (args, n_rows, key) in tools {
+        let output = tool(args);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success() && err.is_empty(), "{args}: {err}");
+        let rows = out.lines().filter(|line| line.starts_with('{'));
+        let rows: Vec<Value> = rows.map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(rows.len(), n_rows, "{args}: {out}");
+        assert!(rows.iter().all(|row| row[key].as_f64().is_some_and(|value| value > 0.0)), "{args}: {out}");
+    }
+    let output = tool("registration --windows none");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
 }

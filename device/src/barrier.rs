@@ -4,7 +4,7 @@
 //! the block itself. Words only grow, so nothing is ever reset and a captured graph may be replayed.
 //!
 //! Ordering. What any thread of the block did before [`Barrier::sync`] happens before the block barrier at its start
-//! (`bar.sync` orders the threads of a block, PTX ISA 8.9.5), hence before the `st.release.sys` of each arriving thread,
+//! (`bar.red` orders the threads of a block, PTX ISA 8.9.5), hence before the `st.release.sys` of each arriving thread,
 //! which is cumulative. The waiting thread reads that word with a relaxed load and then fences: release and acquire
 //! patterns that synchronise (PTX ISA 8.9.2). The block barrier at the end hands the order on to all threads of the
 //! block. So everything before the barrier on any rank happens before everything after it on every rank, block by block.
@@ -35,10 +35,14 @@ impl Barrier {
         Self { team, layout, block, epoch }
     }
 
-    /// Waits for this block on every rank. Executed by the whole block.
+    /// Waits for this block on every rank; says whether all came. Executed by the whole block, which gets one answer.
+    ///
+    /// A block in which a thread has given up does not arrive: its peers must not go on as if it had done its part.
     #[inline(always)]
-    pub fn sync(&mut self, watch: &mut Watch, step: u32) {
-        thread::sync_threads();
+    pub fn sync(&mut self, watch: &mut Watch, step: u32) -> bool {
+        if thread::sync_threads_or(!watch.is_well()) {
+            return false;
+        }
         let next = self.epoch.wrapping_add(1);
         let mut distance = thread::thread_idx_x() + 1;
         while distance < self.team.n_ranks() {
@@ -46,7 +50,7 @@ impl Barrier {
             distance += thread::block_dim_x();
         }
         self.epoch = next;
-        thread::sync_threads();
+        !thread::sync_threads_or(!watch.is_well())
     }
 
     /// Leaves the epoch for the block's next kernel. Behind the last [`Self::sync`].

@@ -16,7 +16,10 @@
 //! | `barrier` | the barrier across ranks |
 //! | `ll` | LL packets |
 #![no_std]
-#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, stdarch_nvptx, asm_experimental_arch))]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(abi_ptx, stdarch_nvptx, asm_experimental_arch, link_llvm_intrinsics)
+)]
 
 pub mod abi;
 #[cfg(target_arch = "nvptx64")]

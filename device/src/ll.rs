@@ -103,11 +103,12 @@ impl LlSession {
         }
     }
 
-    /// Goes on to the next epoch of the same kernel. Executed by the whole block, behind [`Self::retire_bank`].
+    /// Goes on to the next epoch of the same kernel; says whether no thread of the block has given up. Executed by the
+    /// whole block, which gets one answer, behind [`Self::retire_bank`].
     #[inline(always)]
-    pub fn next_epoch(&mut self) {
-        thread::sync_threads();
+    pub fn next_epoch(&mut self, watch: &Watch) -> bool {
         self.epoch = after(self.epoch);
+        !thread::sync_threads_or(!watch.is_well())
     }
 
     /// Zeroes the bank if this is its last epoch before the wrap. Executed by the whole block in every epoch, behind its

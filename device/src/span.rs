@@ -94,11 +94,17 @@ pub unsafe fn store_pack<const W: u64>(address: u64, pack: [u64; 2]) {
 pub unsafe fn load_word(address: u64, len_bytes: u64) -> u64 {
     // SAFETY: as the caller says; the low bits of address and length say which accesses are aligned and inside.
     unsafe {
-        match (address | len_bytes) & 7 {
-            0 => ptx::ld_weak_b64(address),
-            4 => gather::<4>(address, len_bytes),
-            2 | 6 => gather::<2>(address, len_bytes),
-            _ => gather::<1>(address, len_bytes),
+        // Tests in a row, the likely ones first: a jump table costs more than all of them.
+        let low_bits = address | len_bytes;
+        if low_bits & 7 == 0 {
+            ptx::ld_weak_b64(address)
+        } else if low_bits & 3 == 0 {
+            let high = if len_bytes == 8 { ptx::ld_weak_b32(address + 4) as u64 } else { 0 };
+            ptx::ld_weak_b32(address) as u64 | high << 32
+        } else if low_bits & 1 == 0 {
+            gather::<2>(address, len_bytes)
+        } else {
+            gather::<1>(address, len_bytes)
         }
     }
 }
@@ -112,11 +118,18 @@ pub unsafe fn load_word(address: u64, len_bytes: u64) -> u64 {
 pub unsafe fn store_word(address: u64, len_bytes: u64, word: u64) {
     // SAFETY: as in `load_word`.
     unsafe {
-        match (address | len_bytes) & 7 {
-            0 => ptx::st_weak_b64(address, word),
-            4 => scatter::<4>(address, len_bytes, word),
-            2 | 6 => scatter::<2>(address, len_bytes, word),
-            _ => scatter::<1>(address, len_bytes, word),
+        let low_bits = address | len_bytes;
+        if low_bits & 7 == 0 {
+            ptx::st_weak_b64(address, word)
+        } else if low_bits & 3 == 0 {
+            ptx::st_weak_b32(address, word as u32);
+            if len_bytes == 8 {
+                ptx::st_weak_b32(address + 4, (word >> 32) as u32);
+            }
+        } else if low_bits & 1 == 0 {
+            scatter::<2>(address, len_bytes, word)
+        } else {
+            scatter::<1>(address, len_bytes, word)
         }
     }
 }

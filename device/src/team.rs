@@ -74,6 +74,7 @@ impl<T> SymPtr<T> {
 
     /// The place `count` elements further on.
     #[inline(always)]
+    #[expect(clippy::should_implement_trait, reason = "named as `add` of raw pointers is")]
     pub fn add(self, count: u64) -> Self {
         self.add_bytes(count * size_of::<T>() as u64)
     }

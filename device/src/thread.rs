@@ -2,6 +2,12 @@
 
 use core::arch::nvptx;
 
+unsafe extern "C" {
+    /// `bar.red.or.pred`, known to the compiler as a barrier, which inline assembly would not be.
+    #[link_name = "llvm.nvvm.barrier.cta.red.or.aligned.all"]
+    safe fn barrier_or(barrier: u32, predicate: bool) -> bool;
+}
+
 /// Index of the thread in its block.
 #[inline(always)]
 pub fn thread_idx_x() -> u32 {
@@ -35,4 +41,10 @@ pub fn grid_dim_x() -> u32 {
 pub fn sync_threads() {
     // SAFETY: every thread of the block executes the same barriers; callers keep them out of divergent branches.
     unsafe { nvptx::_syncthreads() }
+}
+
+/// As [`sync_threads`]; gives every thread whether the predicate holds in any.
+#[inline(always)]
+pub fn sync_threads_or(predicate: bool) -> bool {
+    barrier_or(0, predicate)
 }

@@ -2,9 +2,11 @@
 //!
 //! Every spin counts its polls. Every [`POLLS_PER_LOOK`] of them it looks at the poison word of its own rank, at the
 //! abort word that the host may raise, and at the clock. A thread that gives up waits for nothing any more, but still
-//! meets the barriers of its block, so that the kernel ends; outputs are then unspecified. At the end of the kernel the
-//! first such thread of a rank takes the claim word, writes the [`FaultRecord`] for the host and poisons every rank, so
-//! that no peer, and no later kernel of a graph, waits its own bound out.
+//! meets the barriers of its block, so that the kernel ends. It sends no more to its peers and arrives at no more
+//! barriers across ranks, nor does its block from its next barrier on: whoever still waits for it shall not take what is
+//! not there for arrived. At the end of the kernel the first such thread of a rank takes the claim word, writes the
+//! [`FaultRecord`] for the host and poisons every rank, so that no peer, and no later kernel of a graph, waits its own
+//! bound out. Outputs of the rank are then unspecified.
 
 use crate::abi::{
     DevBaseHeader, DevComm, FaultRecord, STATE_ABORTED, STATE_OK, STATE_POISONED, STATE_TIMEOUT, STEP_ENTRY,
@@ -51,6 +53,12 @@ impl Watch {
         Self { team, record: comm.record, state, awaited, seen: 0 }
     }
 
+    /// Whether the thread has not given up: only then is what it waited for there.
+    #[inline(always)]
+    pub fn is_well(&self) -> bool {
+        self.state == STATE_OK
+    }
+
     /// Polls until `poll` says that the awaited has come, with what it saw; returns at once in a thread that gave up.
     #[inline(always)]
     pub fn until(&mut self, awaited: Awaited, mut poll: impl FnMut() -> (bool, u32)) {
@@ -62,7 +70,7 @@ impl Watch {
                 return;
             }
             polls += 1;
-            if polls % POLLS_PER_LOOK == 0 {
+            if polls.is_multiple_of(POLLS_PER_LOOK) {
                 self.look(awaited, seen, &mut start_ns);
             }
         }

@@ -80,6 +80,20 @@ pub struct PointerFacts {
     pub device: u32,
 }
 
+/// Multiples that sizes and addresses of memory on one device must have, powers of two
+/// (`CUmemAllocationGranularity_flags`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granularity {
+    /// The least that works.
+    pub minimum_bytes: u64,
+    /// What works best: a multiple of the minimum.
+    pub recommended_bytes: u64,
+}
+
+/// A name of a physical allocation that other hosts of a multi-node NVLink domain can import (`CUmemFabricHandle`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FabricHandle(pub [u8; 64]);
+
 /// Host memory that the devices can load and store, pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostMapped {
@@ -125,6 +139,25 @@ pub enum CaptureState {
     Invalidated,
 }
 
+/// Something that a captured graph keeps alive.
+///
+/// A machine drops it on whatever thread it likes, where no call of the machine is allowed (CUDA driver API 6.24,
+/// `cuUserObjectCreate`): the destructor only hands over what it holds.
+pub struct Token(Box<dyn Send + Sync>);
+
+impl Token {
+    /// Wraps what is to be kept.
+    pub fn new(kept: impl Send + Sync + 'static) -> Self {
+        Self(Box::new(kept))
+    }
+}
+
+impl Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Token({:p})", self.0)
+    }
+}
+
 /// What a graph consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraphFacts {
@@ -147,6 +180,14 @@ pub struct WorkCounters {
 }
 
 /// A machine.
+///
+/// # Errors
+///
+/// Each call returns what the machine answered. A refusal of the driver is [`Driver`](crate::ErrorKind::Driver), with
+/// the function, the code and what it was given, and the simulated machine refuses as the driver would; a function that
+/// the driver lacks is [`MissingSymbol`](crate::ErrorKind::MissingSymbol), a device that is not there
+/// [`NoSuchDevice`](crate::ErrorKind::NoSuchDevice).
+#[expect(clippy::missing_errors_doc, reason = "the trait's documentation says it once for all calls")]
 pub trait Backend: Debug + Send + Sync {
     /// Which machine this is.
     fn kind(&self) -> MachineKind;
@@ -159,8 +200,10 @@ pub trait Backend: Debug + Send + Sync {
     /// Whether `device` can load and store memory of `peer`.
     fn can_access_peer(&self, device: u32, peer: u32) -> Result<bool>;
 
-    /// Multiple that sizes and offsets of memory on `device` must have (`cuMemGetAllocationGranularity`, recommended).
-    fn granularity_bytes(&self, device: u32) -> Result<u64>;
+    /// Multiples that sizes and addresses of memory on `device` must have (`cuMemGetAllocationGranularity`).
+    fn granularity(&self, device: u32) -> Result<Granularity>;
+    /// Memory of `device` that nobody uses, in bytes (`cuMemGetInfo`).
+    fn memory_free_bytes(&self, device: u32) -> Result<u64>;
     /// Makes a physical allocation on `device` that can be exported as a file descriptor (`cuMemCreate`).
     fn mem_create(&self, device: u32, len_bytes: u64) -> Result<PhysicalHandle>;
     /// Drops one reference to a physical allocation (`cuMemRelease`).
@@ -172,6 +215,13 @@ pub trait Backend: Debug + Send + Sync {
     /// Imports a physical allocation for use by this process (`cuMemImportFromShareableHandle`); the descriptor stays
     /// the caller's.
     fn mem_import(&self, fd: BorrowedFd<'_>) -> Result<PhysicalHandle>;
+    /// Makes a physical allocation on `device` that can be exported as a fabric handle alone (`cuMemCreate` with
+    /// `CU_MEM_HANDLE_TYPE_FABRIC`).
+    fn mem_create_fabric(&self, device: u32, len_bytes: u64) -> Result<PhysicalHandle>;
+    /// Exports an allocation of [`Backend::mem_create_fabric`] (`cuMemExportToShareableHandle`).
+    fn mem_export_fabric(&self, physical: PhysicalHandle) -> Result<FabricHandle>;
+    /// Imports a physical allocation by its fabric handle (`cuMemImportFromShareableHandle`).
+    fn mem_import_fabric(&self, handle: &FabricHandle) -> Result<PhysicalHandle>;
     /// Reserves addresses (`cuMemAddressReserve`); `hint` 0 is none. The hint may be ignored.
     fn address_reserve(&self, len_bytes: u64, align_bytes: u64, hint: u64) -> Result<u64>;
     /// Gives a whole reservation back (`cuMemAddressFree`); nothing may be mapped in it.
@@ -182,6 +232,11 @@ pub trait Backend: Debug + Send + Sync {
     fn mem_unmap(&self, address: u64, len_bytes: u64) -> Result<()>;
     /// Sets `device`'s access to a whole mapping (`cuMemSetAccess`).
     fn mem_set_access(&self, address: u64, len_bytes: u64, device: u32, access: Access) -> Result<()>;
+    /// Memory of `device` with an address, for that device alone (`cuMemAlloc`); its bytes are undefined. It can be
+    /// neither exported nor retained.
+    fn mem_alloc(&self, device: u32, len_bytes: u64) -> Result<u64>;
+    /// Frees memory of [`Backend::mem_alloc`] on `device` by its first address (`cuMemFree`).
+    fn mem_free(&self, device: u32, address: u64) -> Result<()>;
     /// What `address` belongs to (`cuPointerGetAttribute`: mapping base and size, device ordinal).
     fn pointer_facts(&self, address: u64) -> Result<PointerFacts>;
     /// Pinned host memory that every device can access (`cuMemHostAlloc`, portable and mapped), zeroed.
@@ -195,6 +250,10 @@ pub trait Backend: Debug + Send + Sync {
     fn read(&self, device: u32, address: u64, target: &mut [u8]) -> Result<()>;
     /// Sets every byte of a range of `device`'s memory and waits for it (`cuMemsetD8`). Waits for no other stream.
     fn fill(&self, device: u32, address: u64, byte: u8, len_bytes: u64) -> Result<()>;
+
+    /// Copies `len_bytes` from one place of `device`'s memory to another and waits for it (`cuMemcpyDtoD`); the ranges
+    /// do not overlap. Waits for no other stream.
+    fn copy_within_device(&self, device: u32, from: u64, to: u64, len_bytes: u64) -> Result<()>;
 
     /// Loads PTX on `device` (`cuModuleLoadData`). `origin` names it in errors.
     fn module_load(&self, device: u32, ptx: &str, origin: &str) -> Result<ModuleHandle>;
@@ -250,6 +309,9 @@ pub trait Backend: Debug + Send + Sync {
     fn capture_end(&self, stream: StreamHandle) -> Result<GraphHandle>;
     /// Whether a stream is being captured.
     fn capture_state(&self, stream: StreamHandle) -> Result<CaptureState>;
+    /// Keeps `token` as long as the graph that `stream` is being captured into, any executable graph made of it, or any
+    /// launch of one of these (`cuGraphRetainUserObject`).
+    fn capture_retain(&self, stream: StreamHandle, token: Token) -> Result<()>;
     /// Counts the nodes of a graph.
     fn graph_facts(&self, graph: GraphHandle) -> Result<GraphFacts>;
     /// Makes a graph executable.

@@ -1,5 +1,7 @@
 //! The one error of this crate: an opaque [`Error`] with a typed [`ErrorKind`] that carries its operands.
 
+mod wire;
+
 use std::fmt;
 
 /// A result of this crate.
@@ -8,13 +10,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What went wrong, and during what.
 ///
 /// One word wide. [`Error::kind`] gives the typed cause with its operands; `Display` prints the chain, outermost step
-/// first, joined by ": ".
+/// first, joined by ": ". Where another rank failed, [`Error::cause`] is what that rank met.
 pub struct Error(Box<Repr>);
 
 struct Repr {
     kind: ErrorKind,
     /// Steps in progress, innermost first.
     context: Vec<String>,
+    /// What the rank met that [`ErrorKind::RankFailed`] names.
+    cause: Option<Error>,
 }
 
 /// The cause of an [`Error`] with its operands.
@@ -148,7 +152,7 @@ pub enum ErrorKind {
         /// Each rank's value, in rank order.
         values: Vec<String>,
     },
-    /// A rank failed in a collective step; every rank gets this.
+    /// A rank failed in a collective step; every rank gets this. [`Error::cause`] is what it met.
     RankFailed {
         /// The rank.
         rank: u32,
@@ -230,6 +234,17 @@ impl Error {
         &self.0.kind
     }
 
+    /// What the rank itself met that [`ErrorKind::RankFailed`] names, e.g. [`ErrorKind::Misaligned`].
+    pub fn cause(&self) -> Option<&Error> {
+        self.0.cause.as_ref()
+    }
+
+    /// The error for all ranks when `rank` met `cause`.
+    pub(crate) fn of_rank(rank: u32, cause: Self) -> Self {
+        let kind = ErrorKind::RankFailed { rank, reason: cause.to_string() };
+        Self(Box::new(Repr { kind, context: Vec::new(), cause: Some(cause) }))
+    }
+
     /// Names the step that failed; the step named last is printed first.
     #[must_use]
     pub fn context(mut self, step: impl Into<String>) -> Self {
@@ -240,14 +255,15 @@ impl Error {
 
 impl Clone for Error {
     fn clone(&self) -> Self {
-        Self(Box::new(Repr { kind: self.0.kind.clone(), context: self.0.context.clone() }))
+        let Repr { kind, context, cause } = &*self.0;
+        Self(Box::new(Repr { kind: kind.clone(), context: context.clone(), cause: cause.clone() }))
     }
 }
 
 impl From<ErrorKind> for Error {
     #[cold]
     fn from(kind: ErrorKind) -> Self {
-        Self(Box::new(Repr { kind, context: Vec::new() }))
+        Self(Box::new(Repr { kind, context: Vec::new(), cause: None }))
     }
 }
 
@@ -275,25 +291,32 @@ impl fmt::Display for ErrorKind {
             Self::NoDriver { reason } => {
                 write!(f, "no usable CUDA driver ({reason}); the simulated machine needs none")
             }
-            Self::DriverTooOld { driver, ptx, needed } => write!(
-                f,
-                "the kernels are PTX {}.{}, which needs a driver for CUDA {}.{} or later; this one supports CUDA {}.{}",
-                ptx.0, ptx.1, needed.0, needed.1, driver.0, driver.1
-            ),
-            Self::DeviceCount { asked: 0, .. } => write!(f, "0 devices asked for; a communicator needs at least 1"),
-            Self::DeviceCount { asked, found } => write!(f, "{asked} devices asked for, {found} found"),
-            Self::NoSuchDevice { device, found } => write!(f, "no device {device}; {found} found, counted from 0"),
-            Self::NoPeerAccess { device, peer } => {
-                write!(f, "device {device} cannot access the memory of device {peer}; NVLink or PCIe P2P is needed")
+            Self::DriverTooOld { driver, ptx, needed } => driver_too_old(f, *driver, *ptx, *needed),
+            Self::DeviceCount { asked: 0, .. } => {
+                write!(f, "0 devices asked for; a communicator needs at least 1")
             }
-            Self::Driver { call, code, name, operand } => write!(f, "{call}({operand}) answered {code} {name}"),
+            Self::DeviceCount { asked, found } => write!(f, "{asked} devices asked for, {found} found"),
+            Self::NoSuchDevice { device, found } => {
+                write!(f, "no device {device}; {found} found, counted from 0")
+            }
+            Self::NoPeerAccess { device, peer } => {
+                write!(
+                    f,
+                    "device {device} cannot access the memory of device {peer}; NVLink or PCIe P2P is needed"
+                )
+            }
+            Self::Driver { call, code, name, operand } => {
+                write!(f, "{call}({operand}) answered {code} {name}")
+            }
             Self::MissingSymbol { symbol } => {
                 write!(f, "the CUDA driver has no {symbol}; a newer driver is needed for this")
             }
             Self::InvalidPtx { origin, log } => write!(f, "PTX from {origin} cannot be loaded: {log}"),
             Self::Unsupported { what, hint } => write!(f, "{what} is not supported: {hint}"),
             Self::SizeOverflow { what } => write!(f, "{what} is too large"),
-            Self::InvalidArgument { what, found, allowed } => write!(f, "{what} is {found}, allowed: {allowed}"),
+            Self::InvalidArgument { what, found, allowed } => {
+                write!(f, "{what} is {found}, allowed: {allowed}")
+            }
             Self::WindowTooSmall { what, needed_bytes, found_bytes } => {
                 write!(f, "the {what} needs {needed_bytes} bytes, its window has {found_bytes} from there on")
             }
@@ -304,18 +327,9 @@ impl fmt::Display for ErrorKind {
             Self::Misaligned { what, found, required } => {
                 write!(f, "{what} is {found:#x}, must be a multiple of {required}")
             }
-            Self::PartialOverlap { input, output } => write!(
-                f,
-                "input ({} bytes at offset {:#x}) and output ({} bytes at offset {:#x}) overlap in part; \
-                 they must be the same range or disjoint",
-                input.1, input.0, output.1, output.0
-            ),
+            Self::PartialOverlap { input, output } => partial_overlap(f, *input, *output),
             Self::Foreign { what, detail } => write!(f, "{what} belongs elsewhere: {detail}"),
-            Self::Mismatch { field, values } => {
-                write!(f, "ranks disagree about {field}:")?;
-                values.iter().enumerate().try_for_each(|(rank, value)| write!(f, " rank {rank} {value};"))?;
-                write!(f, " all must be equal")
-            }
+            Self::Mismatch { field, values } => mismatch(f, field, values),
             Self::RankFailed { rank, reason } => write!(f, "rank {rank} failed: {reason}"),
             Self::BadMessage { rank, step, reason } => {
                 write!(f, "what rank {rank} sent for {step} cannot be used: {reason}")
@@ -340,13 +354,42 @@ impl fmt::Display for ErrorKind {
     }
 }
 
+fn driver_too_old(
+    f: &mut fmt::Formatter<'_>,
+    driver: (u32, u32),
+    ptx: (u32, u32),
+    needed: (u32, u32),
+) -> fmt::Result {
+    write!(
+        f,
+        "the kernels are PTX {}.{}, which needs a driver for CUDA {}.{} or later; this one supports CUDA {}.{}",
+        ptx.0, ptx.1, needed.0, needed.1, driver.0, driver.1
+    )
+}
+
+fn partial_overlap(f: &mut fmt::Formatter<'_>, input: (u64, u64), output: (u64, u64)) -> fmt::Result {
+    write!(
+        f,
+        "input ({} bytes at offset {:#x}) and output ({} bytes at offset {:#x}) overlap in part; \
+         they must be the same range or disjoint",
+        input.1, input.0, output.1, output.0
+    )
+}
+
+fn mismatch(f: &mut fmt::Formatter<'_>, field: &str, values: &[String]) -> fmt::Result {
+    write!(f, "ranks disagree about {field}:")?;
+    values.iter().enumerate().try_for_each(|(rank, value)| write!(f, " rank {rank} {value};"))?;
+    write!(f, " all must be equal")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn prints_the_chain_outermost_first() {
-        let error = Error::from(ErrorKind::DeviceCount { asked: 3, found: 2 }).context("open").context("init");
+        let error =
+            Error::from(ErrorKind::DeviceCount { asked: 3, found: 2 }).context("open").context("init");
         assert_eq!(error.to_string(), "init: open: 3 devices asked for, 2 found");
         assert_eq!(format!("{error:?}"), error.to_string());
     }

@@ -16,7 +16,8 @@ pub(crate) const THREADS_MAX: u32 = 512;
 pub(crate) struct Kernels {
     device: Device,
     module: ModuleHandle,
-    functions: Vec<(&'static KernelSpec, FunctionHandle)>,
+    /// Each kernel of the table, at its place there, if the device can run it.
+    functions: Vec<Option<FunctionHandle>>,
     blocks_max: u32,
     /// What the PTX was compiled for.
     ptx_sm: u32,
@@ -36,8 +37,13 @@ impl Kernels {
             hint: "the kernels need 8.0 or later".into(),
         })?;
         let module = device.machine().backend().module_load(device.index(), ptx.text, "symmem's kernels")?;
-        let mut kernels =
-            Self { device: device.clone(), module, functions: Vec::new(), blocks_max: u32::MAX, ptx_sm: ptx.sm };
+        let mut kernels = Self {
+            device: device.clone(),
+            module,
+            functions: Vec::new(),
+            blocks_max: u32::MAX,
+            ptx_sm: ptx.sm,
+        };
         kernels.resolve(sm)?;
         Ok(kernels)
     }
@@ -55,26 +61,37 @@ impl Kernels {
         shape: LaunchShape,
         args: &CollectiveArgs,
     ) -> Result<()> {
-        let found = self.functions.iter().find(|(loaded, _)| std::ptr::eq(*loaded, spec));
-        let (_, function) = found.ok_or_else(|| ErrorKind::Unsupported {
+        let function = place(spec).and_then(|place| self.functions[place]);
+        let function = function.ok_or_else(|| ErrorKind::Unsupported {
             what: format!("the kernel {}", spec.name),
             hint: format!("it needs compute capability {}.{}", spec.sm_min / 10, spec.sm_min % 10),
         })?;
         let shape = LaunchShape { waits_itself: self.ptx_sm >= WAITS_ITSELF_SM_MIN, ..shape };
-        self.device.machine().backend().launch(stream.handle(), *function, shape, bytes_of(args))
+        self.device.machine().backend().launch(stream.handle(), function, shape, bytes_of(args))
     }
 
     fn resolve(&mut self, sm: u32) -> Result<()> {
         let backend = self.device.machine().backend();
         let n_multiprocessors = self.device.facts()?.n_multiprocessors;
-        for spec in KERNELS.iter().filter(|spec| spec.sm_min <= sm) {
+        for spec in KERNELS {
+            if spec.sm_min > sm {
+                self.functions.push(None);
+                continue;
+            }
             let function = backend.function(self.module, spec.name)?;
             let per_multiprocessor = backend.resident_blocks(function, THREADS_MAX, 0)?;
             self.blocks_max = self.blocks_max.min(per_multiprocessor * n_multiprocessors);
-            self.functions.push((spec, function));
+            self.functions.push(Some(function));
         }
         Ok(())
     }
+}
+
+/// Where in the table a kernel stands, without a search.
+fn place(spec: &'static KernelSpec) -> Option<usize> {
+    let offset = (std::ptr::from_ref(spec) as usize).checked_sub(KERNELS.as_ptr() as usize)?;
+    let place = offset / size_of::<KernelSpec>();
+    KERNELS.get(place).filter(|found| std::ptr::eq(*found, spec)).map(|_| place)
 }
 
 impl Drop for Kernels {

@@ -14,6 +14,7 @@
 //! | [`kernels_ptx`] | the PTX that this build carries |
 //! | [`multicast_switch`] | whether multicast may be used, and what forbids it |
 //! | [`ptx_version`] | which CUDA version reads which PTX |
+//! | [`tap`] | a machine whose calls are watched |
 //! | [`error`] | the one error |
 
 pub mod backend;
@@ -32,12 +33,13 @@ pub mod ptx_version;
 pub mod sim;
 pub mod stream;
 pub mod symmetric;
+pub mod tap;
 pub mod vmm;
 
-pub use comm::{Comm, CommConfig, UniqueId};
+pub use comm::{Comm, CommConfig, Group, UniqueId, group};
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result};
 pub use machine::{Device, Machine};
 pub use stream::{Event, Graph, GraphExec, Stream};
 pub use symmem_device::kernels::{Algorithm, Collective, Dtype, Op};
-pub use symmetric::{Registration, Window, WindowSlice, WindowSliceMut};
+pub use symmetric::{Deregistration, DeviceBuffer, Registration, Window, WindowSlice, WindowSliceMut};

@@ -1,8 +1,11 @@
 //! Machines and their devices.
 
-use crate::backend::{Backend, DeviceFacts, MachineKind};
+use crate::backend::{Backend, DeviceFacts, Granularity, MachineKind};
+use crate::tap::{Tap, Watch};
 use crate::{Error, ErrorKind, Result};
+use crossbeam::queue::SegQueue;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A machine: real GPUs, or the simulated one. Cloning gives another handle to the same machine.
@@ -15,7 +18,12 @@ struct Inner {
     backend: Arc<dyn Backend>,
     /// The first error that a destructor met and could not return.
     deferred: Mutex<Option<Error>>,
+    has_deferred: AtomicBool,
+    released: Arc<Released>,
 }
+
+/// What was let go of where no call of the machine is allowed, to be dropped where it is.
+pub(crate) type Released = SegQueue<Box<dyn Send + Sync>>;
 
 impl Machine {
     /// The GPUs where there are any, else the simulated machine; `SYMMEM_DEVICE` = `cuda` or `sim` says which.
@@ -74,7 +82,14 @@ impl Machine {
 
     /// A machine behind any implementation of the seam.
     pub fn from_backend(backend: Arc<dyn Backend>) -> Self {
-        Self { inner: Arc::new(Inner { backend, deferred: Mutex::new(None) }) }
+        let (deferred, has_deferred) = (Mutex::new(None), AtomicBool::new(false));
+        Self { inner: Arc::new(Inner { backend, deferred, has_deferred, released: Arc::default() }) }
+    }
+
+    /// The same hardware with `watch` in front of it ([`crate::tap`]). For this crate it is another machine: what
+    /// belongs to one is not taken by the other.
+    pub fn watched(&self, watch: impl Watch + 'static) -> Self {
+        Self::from_backend(Arc::new(Tap::new(self.inner.backend.clone(), watch)))
     }
 
     /// The seam to the machine.
@@ -113,16 +128,24 @@ impl Machine {
         (0..count).map(|index| self.device(index)).collect()
     }
 
-    /// Takes the first error that a destructor met since the last call.
+    /// Frees what graphs that are gone had kept, and takes the first error that a destructor met since the last call.
     ///
     /// # Errors
     ///
     /// That error.
     pub fn take_deferred(&self) -> Result<()> {
-        match self.inner.deferred.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(error) => Err(error.context("earlier, in a destructor")),
-            None => Ok(()),
+        self.drain();
+        self.take_error()
+    }
+
+    /// Takes the first error that a destructor met. Costs one load where there is none.
+    pub(crate) fn take_error(&self) -> Result<()> {
+        if !self.inner.has_deferred.load(Ordering::Acquire) {
+            return Ok(());
         }
+        let mut deferred = self.inner.deferred.lock().unwrap_or_else(PoisonError::into_inner);
+        self.inner.has_deferred.store(false, Ordering::Release);
+        deferred.take().map_or(Ok(()), |error| Err(error.context("earlier, in a destructor")))
     }
 
     /// Keeps what went wrong in a destructor for the next call that can return it.
@@ -130,7 +153,20 @@ impl Machine {
         if let Err(error) = result {
             tracing::warn!(%error, "a destructor failed");
             self.inner.deferred.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            self.inner.has_deferred.store(true, Ordering::Release);
         }
+    }
+
+    /// Drops what graphs that are gone had kept. Unmapping may wait for devices, so this is no part of a launch.
+    pub(crate) fn drain(&self) {
+        while let Some(released) = self.inner.released.pop() {
+            drop(released);
+        }
+    }
+
+    /// Where to put what must not be dropped on the spot.
+    pub(crate) fn released(&self) -> &Arc<Released> {
+        &self.inner.released
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
@@ -171,12 +207,21 @@ impl Device {
         self.machine.backend().device_facts(self.index)
     }
 
-    /// Multiple that sizes and offsets of its memory must have, in bytes.
+    /// Multiples that sizes and addresses of its memory must have.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn granularity(&self) -> Result<Granularity> {
+        self.machine.backend().granularity(self.index)
+    }
+
+    /// The recommended granularity in bytes, which all memory of this crate has.
     ///
     /// # Errors
     ///
     /// What the machine answers.
     pub fn granularity_bytes(&self) -> Result<u64> {
-        self.machine.backend().granularity_bytes(self.index)
+        Ok(self.granularity()?.recommended_bytes)
     }
 }

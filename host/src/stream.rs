@@ -1,9 +1,11 @@
 //! Streams, events and graphs: owners of what a machine orders work with.
 
-use crate::backend::{CaptureState, EventHandle, GraphExecHandle, GraphFacts, GraphHandle, StreamHandle};
+use crate::backend::{
+    CaptureState, EventHandle, GraphExecHandle, GraphFacts, GraphHandle, StreamHandle, Token,
+};
 use crate::machine::{Device, Machine};
 use crate::{ErrorKind, Result};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// A queue of work on one device. Cloning gives another handle to the same stream.
@@ -88,6 +90,16 @@ impl Stream {
         worked.and(graph)
     }
 
+    /// A handle that does not keep it alive.
+    pub(crate) fn downgrade(&self) -> WeakStream {
+        WeakStream { inner: Arc::downgrade(&self.inner) }
+    }
+
+    /// Keeps `token` as long as the graph that it is being captured into.
+    pub(crate) fn capture_retain(&self, token: Token) -> Result<()> {
+        self.machine().backend().capture_retain(self.handle(), token)
+    }
+
     pub(crate) fn capture_state(&self) -> Result<CaptureState> {
         self.machine().backend().capture_state(self.handle())
     }
@@ -100,6 +112,18 @@ impl Stream {
 impl PartialEq for Stream {
     fn eq(&self, other: &Self) -> bool {
         self.handle() == other.handle() && self.machine().is_same(other.machine())
+    }
+}
+
+/// A stream that may be gone.
+#[derive(Clone, Debug)]
+pub(crate) struct WeakStream {
+    inner: Weak<StreamInner>,
+}
+
+impl WeakStream {
+    pub(crate) fn upgrade(&self) -> Option<Stream> {
+        self.inner.upgrade().map(|inner| Stream { inner })
     }
 }
 
@@ -217,6 +241,7 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         self.machine.defer(self.machine.backend().graph_destroy(self.handle));
+        self.machine.drain();
     }
 }
 
@@ -241,5 +266,6 @@ impl GraphExec {
 impl Drop for GraphExec {
     fn drop(&mut self) {
         self.machine.defer(self.machine.backend().graph_exec_destroy(self.handle));
+        self.machine.drain();
     }
 }

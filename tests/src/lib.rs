@@ -6,6 +6,7 @@
 //! | `harness` | which of them run where, in what process, and what is printed |
 //! | `processes` | ranks that are processes |
 //! | `rig` | a communicator with a stream on each rank |
+//! | `faulty` | a machine on which a chosen call fails |
 //! | `chain` | operations that take each other's results |
 //! | `field` | windows whose every byte is accounted for |
 //! | `user_memory` | memory that the caller mapped |
@@ -19,6 +20,7 @@
 mod cases;
 mod chain;
 mod expect;
+mod faulty;
 mod field;
 mod harness;
 mod pairwise;

@@ -6,11 +6,11 @@ use symmem::Device;
 use symmem::backend::Access;
 use symmem::vmm::{Mapping, PhysicalAllocation, Reservation};
 
-/// A physical allocation of one device at an address of its own.
+/// Physical allocations of one device at addresses of their own, each behind the other.
 #[derive(Debug)]
 pub(crate) struct UserMemory {
     device: Device,
-    mapping: Mapping,
+    mappings: Vec<Mapping>,
 }
 
 impl UserMemory {
@@ -21,12 +21,26 @@ impl UserMemory {
 
     /// Maps an allocation of `device`.
     pub(crate) fn of(device: &Device, physical: &Arc<PhysicalAllocation>) -> Result<Self> {
-        let granularity_bytes = device.granularity_bytes()?;
+        Self::of_all(device, std::slice::from_ref(physical))
+    }
+
+    /// One allocation of each of these lengths, mapped back to back in one reservation.
+    pub(crate) fn in_segments(device: &Device, lens: &[u64]) -> Result<Self> {
+        let new = |len: &u64| Ok(Arc::new(PhysicalAllocation::new(device, *len)?));
+        Self::of_all(device, &lens.iter().map(new).collect::<Result<Vec<_>>>()?)
+    }
+
+    fn of_all(device: &Device, physical: &[Arc<PhysicalAllocation>]) -> Result<Self> {
+        let len_bytes = physical.iter().map(|one| one.len_bytes()).sum();
         let reservation =
-            Arc::new(Reservation::new(device.machine(), physical.len_bytes(), granularity_bytes)?);
-        let mapping = Mapping::new(&reservation, 0, physical)?;
-        mapping.set_access(device.index(), Access::ReadWrite)?;
-        Ok(Self { device: device.clone(), mapping })
+            Arc::new(Reservation::new(device.machine(), len_bytes, device.granularity_bytes()?)?);
+        let mut memory = Self { device: device.clone(), mappings: Vec::new() };
+        for one in physical {
+            let mapping = Mapping::new(&reservation, memory.len_bytes(), one)?;
+            mapping.set_access(device.index(), Access::ReadWrite)?;
+            memory.mappings.push(mapping);
+        }
+        Ok(memory)
     }
 
     /// One for each device.
@@ -36,17 +50,22 @@ impl UserMemory {
 
     /// Its first address.
     pub(crate) fn address(&self) -> u64 {
-        self.mapping.address()
+        self.mappings[0].address()
     }
 
     /// Its length in bytes.
     pub(crate) fn len_bytes(&self) -> u64 {
-        self.mapping.physical().len_bytes()
+        self.mappings.iter().map(|mapping| mapping.physical().len_bytes()).sum()
     }
 
-    /// The memory behind it.
+    /// The memory behind its first allocation.
     pub(crate) fn physical(&self) -> &Arc<PhysicalAllocation> {
-        self.mapping.physical()
+        self.mappings[0].physical()
+    }
+
+    /// Its first mapping, as something to register.
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.mappings[0]
     }
 
     /// Copies bytes to it.

@@ -17,7 +17,12 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    run_with(args.passed_on.iter().map(String::as_str))
+}
+
+/// Builds the bench and runs it with these arguments.
+pub(crate) fn run_with<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<()> {
     shell::run(&mut shell::cargo(&["build", "--quiet", "--release", "--locked", "--package", BENCH])?)?;
     let binary = shell::target_dir()?.join("release").join(BENCH);
-    shell::run(Command::new(binary).args(&args.passed_on).current_dir(shell::root()))
+    shell::run(Command::new(binary).args(args).current_dir(shell::root()))
 }

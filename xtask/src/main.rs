@@ -9,6 +9,7 @@ mod elf;
 #[path = "../../host/build/kernels.rs"]
 mod kernels;
 mod lint;
+mod map;
 mod shell;
 mod test;
 
@@ -33,11 +34,13 @@ enum Command {
     Test(test::Args),
     /// Say what this machine has: toolchain, rust-src, GPUs, driver, NCCL, multicast, ptxas.
     Doctor,
+    /// Print the symmetric space of a small communicator as a picture.
+    Map(map::Args),
     /// Make a folder with binaries that run on a machine without Rust.
     Dist(dist::Args),
     /// Assemble all PTX with ptxas and print registers and spills.
     CheckPtx(check_ptx::Args),
-    /// Check format, lints (host and device) and what neither of them sees.
+    /// Check format, lints, docs (host and device) and what none of them sees.
     Lint(lint::Args),
 }
 
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Doctor => doctor::run(),
+        Command::Map(args) => map::run(&args),
         Command::Dist(args) => dist::run(&args),
         Command::CheckPtx(args) => check_ptx::run(&args),
         Command::Lint(args) => lint::run(&args),

@@ -38,7 +38,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     // The bench's own tests need no release build; one profile serves all.
     let mut command = shell::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])?;
-    command.env("SYMMEM_DEVICE", device).env("SYMMEM_TEST_FULL", if args.full { "1" } else { "0" });
+    // The first is for tests that open a machine, the second for the cases, which know both kinds of it.
+    command.env("SYMMEM_DEVICE", device).env("SYMMEM_TEST_DEVICE", device);
+    command.env("SYMMEM_TEST_FULL", if args.full { "1" } else { "0" });
     command.args(&args.filter);
     let result = shell::run(&mut command).context("some tests did not pass; they are listed above");
     let verdict = if result.is_ok() { "all tests passed" } else { "FAILED" };

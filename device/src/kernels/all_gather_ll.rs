@@ -11,22 +11,22 @@
 //! stored by the same thread with the same bytes.
 
 use super::words::{WORDS_PER_THREAD, Words};
-use crate::abi::{CollectiveArgs, LL_PATH_FULL, LL_PATH_ONE_TILE};
+use crate::abi::{CollectiveArgs, LL_PATH_FULL, LL_PATH_ONE_TILE, LL_PATH_RAGGED};
 use crate::ll::LlSession;
 use crate::wait::Watch;
 
 #[inline(always)]
 pub(super) fn all_gather_ll(args: &CollectiveArgs) {
     match args.ll_path {
-        LL_PATH_ONE_TILE => run::<1, true, true>(args),
-        LL_PATH_FULL => run::<WORDS_PER_THREAD, true, false>(args),
-        _ => run::<1, false, false>(args),
+        LL_PATH_ONE_TILE => run::<1, LL_PATH_ONE_TILE>(args),
+        LL_PATH_FULL => run::<WORDS_PER_THREAD, LL_PATH_FULL>(args),
+        _ => run::<1, LL_PATH_RAGGED>(args),
     }
 }
 
 #[inline(always)]
-fn run<const N: usize, const FULL: bool, const ONE_TILE: bool>(args: &CollectiveArgs) {
-    let mut words = Words::<N, FULL, ONE_TILE>::new(args, args.count);
+fn run<const N: usize, const PATH: u32>(args: &CollectiveArgs) {
+    let mut words = Words::<N, PATH>::new(args, args.count);
     if words.is_empty() {
         return;
     }
@@ -35,7 +35,7 @@ fn run<const N: usize, const FULL: bool, const ONE_TILE: bool>(args: &Collective
     let mut watch = Watch::enter(&args.comm);
     let mut session = LlSession::begin(&args.comm);
     loop {
-        words.send(&session, own);
+        words.send(&session, &watch, own);
         let is_last = words.is_last_tile();
         if is_last {
             session.save_epoch();
@@ -53,7 +53,9 @@ fn run<const N: usize, const FULL: bool, const ONE_TILE: bool>(args: &Collective
         }
         words.next_tile();
         own = words.load();
-        session.next_epoch();
+        if !session.next_epoch(&watch) {
+            break;
+        }
     }
     watch.leave();
 }

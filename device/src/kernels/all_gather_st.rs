@@ -14,6 +14,11 @@
 //! before any peer's store. The stores of block b happen before its arrival at the exit barrier, hence before the end of
 //! block b on every rank; a kernel ends when all its blocks have. In place, the share is not stored onto itself.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "a thread's packs are registers, unrolled over `n`; iterators over them make more code"
+)]
+
 use super::share::Share;
 use crate::abi::{CollectiveArgs, STEP_BARRIER_ENTRY, STEP_BARRIER_EXIT};
 use crate::barrier::Barrier;
@@ -29,17 +34,18 @@ const PACKS_PER_THREAD: usize = 8;
 pub(super) fn all_gather_st(args: &CollectiveArgs) {
     let mut watch = Watch::enter(&args.comm);
     let mut barrier = Barrier::begin(&args.comm);
-    barrier.sync(&mut watch, STEP_BARRIER_ENTRY);
-    let push = Push::new(args);
-    match push.span.width_bytes {
-        16 => push.body::<16>(),
-        8 => push.body::<8>(),
-        4 => push.body::<4>(),
-        2 => push.body::<2>(),
-        _ => push.body::<1>(),
+    if barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
+        let push = Push::new(args);
+        match push.span.width_bytes {
+            16 => push.body::<16>(),
+            8 => push.body::<8>(),
+            4 => push.body::<4>(),
+            2 => push.body::<2>(),
+            _ => push.body::<1>(),
+        }
+        push.ends();
+        barrier.sync(&mut watch, STEP_BARRIER_EXIT);
     }
-    push.ends();
-    barrier.sync(&mut watch, STEP_BARRIER_EXIT);
     barrier.end();
     watch.leave();
 }

@@ -12,7 +12,7 @@
 //! that loaded the same word of the input, so in and out may be the same memory.
 
 use super::words::{WORDS_PER_THREAD, Words};
-use crate::abi::{CollectiveArgs, LL_PATH_FULL, LL_PATH_ONE_TILE};
+use crate::abi::{CollectiveArgs, LL_PATH_FULL, LL_PATH_ONE_TILE, LL_PATH_RAGGED};
 use crate::element::{Element, Reduction, finish_word, fold_word};
 use crate::ll::LlSession;
 use crate::wait::Watch;
@@ -20,17 +20,15 @@ use crate::wait::Watch;
 #[inline(always)]
 pub(super) fn all_reduce_ll<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
     match args.ll_path {
-        LL_PATH_ONE_TILE => run::<T, O, 1, true, true>(args),
-        LL_PATH_FULL => run::<T, O, WORDS_PER_THREAD, true, false>(args),
-        _ => run::<T, O, 1, false, false>(args),
+        LL_PATH_ONE_TILE => run::<T, O, 1, LL_PATH_ONE_TILE>(args),
+        LL_PATH_FULL => run::<T, O, WORDS_PER_THREAD, LL_PATH_FULL>(args),
+        _ => run::<T, O, 1, LL_PATH_RAGGED>(args),
     }
 }
 
 #[inline(always)]
-fn run<T: Element, O: Reduction<T::Acc>, const N: usize, const FULL: bool, const ONE_TILE: bool>(
-    args: &CollectiveArgs,
-) {
-    let mut words = Words::<N, FULL, ONE_TILE>::new(args, args.count * T::BYTES);
+fn run<T: Element, O: Reduction<T::Acc>, const N: usize, const PATH: u32>(args: &CollectiveArgs) {
+    let mut words = Words::<N, PATH>::new(args, args.count * T::BYTES);
     if words.is_empty() {
         return;
     }
@@ -39,12 +37,12 @@ fn run<T: Element, O: Reduction<T::Acc>, const N: usize, const FULL: bool, const
     let mut watch = Watch::enter(&args.comm);
     let mut session = LlSession::begin(&args.comm);
     loop {
-        words.send(&session, own);
+        words.send(&session, &watch, own);
         let is_last = words.is_last_tile();
         if is_last {
             session.save_epoch();
         }
-        let folded = receive_and_fold::<T, O, N, FULL, ONE_TILE>(&words, &session, &mut watch, own);
+        let folded = receive_and_fold::<T, O, N, PATH>(&words, &session, &mut watch, own);
         words.store(0, folded);
         session.retire_bank();
         if is_last {
@@ -52,20 +50,16 @@ fn run<T: Element, O: Reduction<T::Acc>, const N: usize, const FULL: bool, const
         }
         words.next_tile();
         own = words.load();
-        session.next_epoch();
+        if !session.next_epoch(&watch) {
+            break;
+        }
     }
     watch.leave();
 }
 
 #[inline(always)]
-fn receive_and_fold<
-    T: Element,
-    O: Reduction<T::Acc>,
-    const N: usize,
-    const FULL: bool,
-    const ONE_TILE: bool,
->(
-    words: &Words<N, FULL, ONE_TILE>,
+fn receive_and_fold<T: Element, O: Reduction<T::Acc>, const N: usize, const PATH: u32>(
+    words: &Words<N, PATH>,
     session: &LlSession,
     watch: &mut Watch,
     own: [u64; N],

@@ -16,6 +16,11 @@
 //! block b on every rank; a kernel ends when all its blocks have. Every element has one owner, which loads it from all
 //! ranks before it stores it to any, so in and out may be the same memory.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "a thread's packs are registers, unrolled over `n`; iterators over them make more code"
+)]
+
 use super::share::Share;
 use crate::abi::{CollectiveArgs, STEP_BARRIER_ENTRY, STEP_BARRIER_EXIT};
 use crate::barrier::Barrier;
@@ -32,16 +37,17 @@ const PACKS_PER_THREAD: usize = 8;
 pub(super) fn all_reduce_two_shot_ld_st<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
     let mut watch = Watch::enter(&args.comm);
     let mut barrier = Barrier::begin(&args.comm);
-    barrier.sync(&mut watch, STEP_BARRIER_ENTRY);
-    let owner = Owner::new::<T>(args);
-    match owner.span.width_bytes {
-        16 => owner.body::<T, O, 16>(),
-        8 => owner.body::<T, O, 8>(),
-        4 => owner.body::<T, O, 4>(),
-        _ => owner.body::<T, O, 2>(),
+    if barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
+        let owner = Owner::new::<T>(args);
+        match owner.span.width_bytes {
+            16 => owner.body::<T, O, 16>(),
+            8 => owner.body::<T, O, 8>(),
+            4 => owner.body::<T, O, 4>(),
+            _ => owner.body::<T, O, 2>(),
+        }
+        owner.ends::<T, O>();
+        barrier.sync(&mut watch, STEP_BARRIER_EXIT);
     }
-    owner.ends::<T, O>();
-    barrier.sync(&mut watch, STEP_BARRIER_EXIT);
     barrier.end();
     watch.leave();
 }

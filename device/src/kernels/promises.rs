@@ -29,14 +29,14 @@ const LL: &[Promise] = &[
     some("bar.sync"),
 ];
 
-/// Two barriers across ranks, each with a block barrier before and after.
+/// Two barriers across ranks, each with a block barrier before and after, none copied.
 const BETWEEN_BARRIERS: &[Promise] = &[
     some("ld.global.L1::no_allocate.v2.b64"),
     some("st.global.v2.b64"),
     some("st.release.sys.global.b32"),
     some("ld.relaxed.sys.global.b32"),
     some("fence.acq_rel.sys"),
-    exactly(4, "bar.sync"),
+    exactly(4, "bar.red.or.pred"),
 ];
 
 /// Kernels compiled for this compute capability or a later one wait by themselves for the work before them, so that they

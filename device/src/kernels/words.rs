@@ -1,7 +1,12 @@
 //! The words of a block's share, one epoch's worth at a time.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "a thread's words are registers, unrolled over `n`; iterators over them make more code"
+)]
+
 use super::share::{Share, min};
-use crate::abi::{CollectiveArgs, DevBaseLayout, LL_PAYLOAD_BYTES};
+use crate::abi::{CollectiveArgs, DevBaseLayout, LL_PATH_ONE_TILE, LL_PATH_RAGGED, LL_PAYLOAD_BYTES};
 use crate::ll::LlSession;
 use crate::ptx;
 use crate::span::{load_word, store_word};
@@ -11,9 +16,8 @@ use crate::wait::Watch;
 
 /// The part of a block's share that one epoch moves: up to `N` words a thread.
 ///
-/// With `FULL`, the message consists of whole words at multiples of 8 bytes; else any word may be ragged or misaligned.
-/// With `ONE_TILE`, the share fits in one epoch.
-pub(super) struct Words<const N: usize, const FULL: bool, const ONE_TILE: bool> {
+/// `PATH` is one of the `LL_PATH_*` values of [`crate::abi`], which say what holds of the message.
+pub(super) struct Words<const N: usize, const PATH: u32> {
     pub(super) team: Team,
     input: SymPtr<u8>,
     output: SymPtr<u8>,
@@ -25,11 +29,20 @@ pub(super) struct Words<const N: usize, const FULL: bool, const ONE_TILE: bool> 
 /// Words that one thread has in flight where a block's share is larger than the block.
 pub(super) const WORDS_PER_THREAD: usize = 4;
 
-impl<const N: usize, const FULL: bool, const ONE_TILE: bool> Words<N, FULL, ONE_TILE> {
+impl<const N: usize, const PATH: u32> Words<N, PATH> {
+    /// All words are whole and aligned; else any may be ragged or misaligned.
+    const FULL: bool = PATH != LL_PATH_RAGGED;
+    /// The share fits in one epoch.
+    const ONE_TILE: bool = PATH == LL_PATH_ONE_TILE;
+
     /// This block's words of a message of `len_bytes`.
     #[inline(always)]
     pub(super) fn new(args: &CollectiveArgs, len_bytes: u64) -> Self {
         let slots = DevBaseLayout::new(args.comm.n_ranks).ll_slots_per_block();
+        #[expect(
+            clippy::manual_div_ceil,
+            reason = "no message is near 2^64 bytes, and `div_ceil` minds those that are"
+        )]
         let n_words = (len_bytes + (LL_PAYLOAD_BYTES - 1)) / LL_PAYLOAD_BYTES;
         let words_per_block = args.words_per_block as u64;
         Self {
@@ -49,7 +62,7 @@ impl<const N: usize, const FULL: bool, const ONE_TILE: bool> Words<N, FULL, ONE_
 
     #[inline(always)]
     pub(super) fn is_last_tile(&self) -> bool {
-        ONE_TILE || self.share.end - self.share.start <= self.capacity
+        Self::ONE_TILE || self.share.end - self.share.start <= self.capacity
     }
 
     #[inline(always)]
@@ -67,7 +80,7 @@ impl<const N: usize, const FULL: bool, const ONE_TILE: bool> Words<N, FULL, ONE_
     #[inline(always)]
     pub(super) fn has(&self, n: usize) -> bool {
         let slot = self.slot(n) as u64;
-        (ONE_TILE || slot < self.capacity) && slot < self.share.end - self.share.start
+        (Self::ONE_TILE || slot < self.capacity) && slot < self.share.end - self.share.start
     }
 
     /// Offset of this thread's `n`-th word in the message, in bytes.
@@ -85,7 +98,7 @@ impl<const N: usize, const FULL: bool, const ONE_TILE: bool> Words<N, FULL, ONE_
                 let address = self.input.add_bytes(self.at(n)).own(self.team);
                 // SAFETY: the host checked that the input lies inside a window; with `FULL` it is aligned.
                 own[n] = unsafe {
-                    if FULL {
+                    if Self::FULL {
                         ptx::ld_weak_b64(address)
                     } else {
                         load_word(address, self.word_bytes(self.at(n)))
@@ -96,10 +109,10 @@ impl<const N: usize, const FULL: bool, const ONE_TILE: bool> Words<N, FULL, ONE_
         own
     }
 
-    /// Sends this thread's words to every peer.
+    /// Sends this thread's words to every peer, unless it has given up.
     #[inline(always)]
-    pub(super) fn send(&self, session: &LlSession, own: [u64; N]) {
-        let mut distance = 1;
+    pub(super) fn send(&self, session: &LlSession, watch: &Watch, own: [u64; N]) {
+        let mut distance = if watch.is_well() { 1 } else { self.team.n_ranks() };
         while distance < self.team.n_ranks() {
             let peer = self.team.neighbour(distance);
             for n in 0..N {
@@ -129,7 +142,7 @@ impl<const N: usize, const FULL: bool, const ONE_TILE: bool> Words<N, FULL, ONE_
                 let address = self.output.add_bytes(skip_bytes + self.at(n)).own(self.team);
                 // SAFETY: the host checked that the output lies inside a window; with `FULL` it is aligned.
                 unsafe {
-                    if FULL {
+                    if Self::FULL {
                         ptx::st_weak_b64(address, words[n]);
                     } else {
                         store_word(address, self.word_bytes(self.at(n)), words[n]);

@@ -190,7 +190,13 @@ impl Comm {
         plan(&self.problem(collective, count, dtype, op))
     }
 
-    fn problem(&self, collective: Collective, count: u64, dtype: Dtype, op: Option<Op>) -> Problem {
+    pub(crate) fn problem(
+        &self,
+        collective: Collective,
+        count: u64,
+        dtype: Dtype,
+        op: Option<Op>,
+    ) -> Problem {
         let agreed = self.agreed();
         Problem {
             collective,

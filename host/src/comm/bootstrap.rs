@@ -41,29 +41,44 @@ pub(crate) trait Bootstrap: Debug + Send + Sync {
     }
 }
 
-/// [`Bootstrap::all_gather`] of one structure.
+/// [`Bootstrap::all_gather`], in a span that says the step and the bytes.
+pub(crate) fn gather(
+    bootstrap: &dyn Bootstrap,
+    step: &'static str,
+    message: Vec<u8>,
+) -> Result<Vec<Vec<u8>>> {
+    let _entered =
+        tracing::trace_span!("exchange", rank = bootstrap.rank(), step, bytes = message.len()).entered();
+    bootstrap.all_gather(step, message)
+}
+
+/// [`gather`] of one structure.
 pub(crate) fn exchange<M: Pod>(bootstrap: &dyn Bootstrap, step: &'static str, message: &M) -> Result<Vec<M>> {
-    let messages = bootstrap.all_gather(step, bytemuck::bytes_of(message).to_vec())?;
+    let messages = gather(bootstrap, step, bytemuck::bytes_of(message).to_vec())?;
     Ok(messages.iter().map(|bytes| bytemuck::pod_read_unaligned(bytes)).collect())
 }
 
-/// Every rank says how its part went: all go on, or all get the same error, which names the first rank that failed.
+/// Every rank says how its part went: all go on, or all get the same error, which names the first rank that failed and
+/// carries what it met.
 pub(crate) fn agree<T>(bootstrap: &dyn Bootstrap, step: &'static str, local: Result<T>) -> Result<T> {
-    let reason = local.as_ref().err().map(ToString::to_string).unwrap_or_default();
-    let reasons = bootstrap.all_gather(step, reason.into_bytes())?;
-    match reasons.iter().position(|reason| !reason.is_empty()) {
-        None => local,
-        Some(rank) => {
-            let reason = String::from_utf8_lossy(&reasons[rank]).into_owned();
-            Err(ErrorKind::RankFailed { rank: rank as u32, reason }.into())
-        }
-    }
+    let message = local.as_ref().err().map(Error::to_bytes).unwrap_or_default();
+    let messages = gather(bootstrap, step, message)?;
+    let Some(rank) = messages.iter().position(|message| !message.is_empty()) else { return local };
+    let unreadable = || ErrorKind::Foreign {
+        what: "its error".into(),
+        detail: "this version of symmem cannot read it".into(),
+    };
+    let cause = Error::from_bytes(&messages[rank]).unwrap_or_else(|| unreadable().into());
+    Err(Error::of_rank(rank as u32, cause))
 }
 
 /// The value that all ranks gave for `field`, or the error that lists what each gave.
-pub(crate) fn equal<T: PartialEq + Copy + std::fmt::Display>(field: &'static str, values: &[T]) -> Result<T> {
+pub(crate) fn equal<T: PartialEq + Clone + std::fmt::Display>(
+    field: &'static str,
+    values: &[T],
+) -> Result<T> {
     if values.iter().all(|value| *value == values[0]) {
-        return Ok(values[0]);
+        return Ok(values[0].clone());
     }
     let values = values.iter().map(ToString::to_string).collect();
     Err(ErrorKind::Mismatch { field, values }.into())

@@ -7,6 +7,7 @@ use crate::comm::identity::check_peers;
 use crate::comm::record::Record;
 use crate::kernels::Kernels;
 use crate::machine::Device;
+use crate::stream::Event;
 use crate::symmetric::{Backing, FlatOffset, OffsetAllocator, Registrar, SymmetricSpace, with_peers};
 use crate::vmm::{PhysicalAllocation, round_up};
 use crate::{ErrorKind, Result};
@@ -28,6 +29,8 @@ pub(crate) struct Process {
     space: Mutex<Option<Arc<SymmetricSpace>>>,
     /// `DevBase` of every rank: mapped until the last rank's communicator has gone, since peers store to it.
     dev_bases: Mutex<Vec<Backing>>,
+    /// Memory of ranks that went while an operation had not ended by itself: peers may still touch it.
+    kept: Mutex<Vec<Arc<Backing>>>,
 }
 
 /// What all ranks know of each other: equal on all.
@@ -67,7 +70,14 @@ struct Hello {
 
 impl Process {
     pub(crate) fn new(comm_id: u64, devices: Vec<u32>, n_ranks: u32) -> Self {
-        Self { comm_id, devices, n_ranks, space: Mutex::new(None), dev_bases: Mutex::new(Vec::new()) }
+        Self {
+            comm_id,
+            devices,
+            n_ranks,
+            space: Mutex::new(None),
+            dev_bases: Mutex::default(),
+            kept: Mutex::default(),
+        }
     }
 
     /// Whether there are ranks in other processes.
@@ -81,6 +91,11 @@ impl Process {
         dev_bases.iter_mut().for_each(|dev_base| dev_base.set_peers(Vec::new()));
     }
 
+    /// Keeps memory mapped until the last rank has gone.
+    pub(crate) fn keep(&self, backings: Vec<Arc<Backing>>) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).extend(backings);
+    }
+
     fn space(&self, make: impl FnOnce() -> Result<SymmetricSpace>) -> Result<Arc<SymmetricSpace>> {
         let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
         match &*space {
@@ -90,19 +105,21 @@ impl Process {
     }
 }
 
-/// Makes one rank ready, together with all others; what its worker needs from then on comes beside it.
+/// Makes one rank ready, together with all others; what its worker needs from then on comes beside it, and two
+/// events: for the order of its operations, and for the worker's waits.
 pub(crate) fn init(
     device: &Device,
     process: &Process,
     bootstrap: Arc<dyn Bootstrap>,
     config: &CommConfig,
-) -> Result<(Ready, Registrar)> {
+) -> Result<(Ready, Registrar, [Event; 2])> {
     let meeting = &*bootstrap;
-    let (facts, kernels, record) = agree(meeting, "init: device and kernels", prepare(device))?;
+    let (hello, kernels, record, events) =
+        agree(meeting, "init: device and kernels", prepare(device, config))?;
     if meeting.spans_processes() {
         check_peers(meeting, process.n_ranks, device)?;
     }
-    let hellos = exchange(meeting, "init: facts", &hello(device, &facts, &kernels, config)?)?;
+    let hellos = exchange(meeting, "init: facts", &hello)?;
     let (agreed, stride_bytes, align_bytes) = settle(&hellos)?;
     let space =
         process.space(|| SymmetricSpace::new(device.machine(), agreed.n_ranks, stride_bytes, align_bytes));
@@ -122,11 +139,16 @@ pub(crate) fn init(
         backings: Vec::new(),
         sequence: 0,
     };
-    Ok((Ready { agreed, kernels, record, space }, registrar))
+    Ok((Ready { agreed, kernels, record, space }, registrar, events))
 }
 
-fn prepare(device: &Device) -> Result<(DeviceFacts, Kernels, Arc<Record>)> {
-    Ok((device.facts()?, Kernels::load(device)?, Arc::new(Record::new(device.machine())?)))
+/// All that a rank does alone: a failure becomes every rank's answer.
+fn prepare(device: &Device, config: &CommConfig) -> Result<(Hello, Kernels, Arc<Record>, [Event; 2])> {
+    let facts = device.facts()?;
+    let kernels = Kernels::load(device)?;
+    let hello = hello(device, &facts, &kernels, config)?;
+    let events = [Event::new(device)?, Event::new(device)?];
+    Ok((hello, kernels, Arc::new(Record::new(device.machine())?), events))
 }
 
 fn hello(device: &Device, facts: &DeviceFacts, kernels: &Kernels, config: &CommConfig) -> Result<Hello> {

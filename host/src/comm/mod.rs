@@ -2,10 +2,13 @@
 
 pub(crate) mod bootstrap;
 mod config;
+mod group;
 mod identity;
 mod init;
 mod launcher;
+mod operations;
 mod order;
+mod picture;
 mod processes;
 mod ranks;
 mod record;
@@ -14,26 +17,34 @@ mod unique_id;
 mod worker;
 
 pub use config::CommConfig;
+pub use group::{Group, group};
 pub(crate) use init::Agreed;
+pub(crate) use operations::Operations;
 pub(crate) use order::StreamOrder;
 pub use unique_id::UniqueId;
 pub(crate) use worker::lock;
 
+use crate::backend::Token;
+use crate::collectives::{Plan, Problem};
 use crate::kernels::Kernels;
 use crate::machine::Device;
 use crate::stream::Stream;
-use crate::symmetric::{Registration, Request, SymmetricSpace, WindowInner};
+use crate::symmetric::{
+    Deregistration, DeviceBuffer, Found, Promise, Registration, Request, SymmetricSpace, Window, WindowInner,
+};
 use crate::{Error, ErrorKind, Result};
 use bytemuck::Pod;
 use crossbeam::channel::Receiver;
 use init::Process;
+use operations::Kept;
+use picture::Picture;
 use record::Record;
 use rendezvous::Rendezvous;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use worker::{Shared, Started, Task, Worker};
+use worker::{Shared, Started};
+pub(crate) use worker::{Task, Worker};
 
 /// How many host deadlines a caller waits for its worker: a registration is a handful of exchanges with one each.
 const EXCHANGES_MAX: u32 = 12;
@@ -56,10 +67,11 @@ pub struct Comm {
     device: Device,
     agreed: Agreed,
     poisoned: Option<Error>,
+    last_plan: Option<(Problem, Plan)>,
     // From here on in the order in which it must go: worker, kernels, record, space, memory of all ranks.
     worker: Worker,
     shared: Arc<Shared>,
-    kernels: Kernels,
+    kernels: Arc<Kernels>,
     record: Arc<Record>,
     space: Arc<SymmetricSpace>,
     /// `DevBase` of all ranks of this process.
@@ -122,9 +134,10 @@ impl Comm {
             device: device.clone(),
             agreed: ready.agreed,
             poisoned: None,
+            last_plan: None,
             worker,
             shared,
-            kernels: ready.kernels,
+            kernels: Arc::new(ready.kernels),
             record: ready.record,
             space: ready.space,
             process,
@@ -152,27 +165,63 @@ impl Comm {
     }
 
     /// Allocates symmetric memory for `count` elements. Collective: every rank asks for the same; none waits in this
-    /// call, so that one thread can ask for all ranks and then wait.
+    /// call, so that one thread can ask for all ranks and then wait ([`crate::group`] does both).
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidArgument`] for a count of 0, [`ErrorKind::SizeOverflow`],
-    /// [`ErrorKind::Capture`] while an operation is being captured.
+    /// [`ErrorKind::Capture`] while a stream that had an operation of this communicator is being captured.
     pub fn alloc<T: Pod>(&self, count: usize) -> Result<Registration<T>> {
-        let len_bytes = self.window_bytes::<T>(count)?;
-        self.submit(Request::Allocate { len_bytes })
+        let (task, registration) = self.to_alloc(count)?;
+        self.worker.submit(task);
+        Ok(registration)
     }
 
-    /// Registers `count` elements at `address`, memory of this rank's device that the caller has mapped (`cuMemMap`).
-    /// Collective: every rank registers as much, at the same offset of an allocation of its own. The caller keeps its
-    /// mapping; the memory appears in the symmetric space as well.
+    /// Registers `count` elements at `address`, a multiple of 16: memory of this rank's device that the caller has mapped
+    /// (`cuMemMap`), any part of it, also across physical allocations that are mapped behind each other. Collective: every
+    /// rank registers as much, at the same offset of allocations of its own, which are cut at the same places. The caller
+    /// keeps its mapping; the memory appears in the symmetric space as well. Windows may overlap; those in one allocation
+    /// share its place in the space.
     ///
     /// # Errors
     ///
     /// As [`Self::alloc`]. What is wrong with the memory is told to all ranks, by [`Registration::wait`].
     pub fn register<T: Pod>(&self, address: u64, count: usize) -> Result<Registration<T>> {
-        let len_bytes = self.window_bytes::<T>(count)?;
-        self.submit(Request::Existing { address, len_bytes })
+        let (task, registration) = self.to_register(address, count)?;
+        self.worker.submit(task);
+        Ok(registration)
+    }
+
+    /// Registers all of a buffer. See [`Self::register`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::register`].
+    pub fn register_buffer<T: Pod>(&self, buffer: &impl DeviceBuffer<T>) -> Result<Registration<T>> {
+        self.register(buffer.address(), buffer.count())
+    }
+
+    /// Drops a window and unmaps its memory, once no rank uses it. Collective: every rank names the same window; the
+    /// operations on it are waited for. [`Drop`] does the same later, with the next registration.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Foreign`] for a window of another communicator or rank, [`ErrorKind::Capture`] as in [`Self::alloc`].
+    pub fn deregister<T: Pod>(&self, window: Window<T>) -> Result<Deregistration> {
+        let (task, deregistration) = self.to_deregister(window)?;
+        self.worker.submit(task);
+        Ok(deregistration)
+    }
+
+    /// The symmetric space as text: what this process has mapped of each rank and where, the physical memory behind it,
+    /// who may access it, and this rank's windows.
+    pub fn describe(&self) -> String {
+        self.picture().to_string()
+    }
+
+    /// As [`Self::describe`], as a drawing in SVG.
+    pub fn describe_svg(&self) -> String {
+        self.picture().svg()
     }
 
     /// Waits for `stream`, then says whether all went well: what a kernel of this rank reported by then is returned.
@@ -200,7 +249,7 @@ impl Comm {
         }
         match &self.poisoned {
             Some(error) => Err(error.clone()),
-            None => self.device.machine().take_deferred(),
+            None => self.device.machine().take_error(),
         }
     }
 
@@ -224,22 +273,32 @@ impl Comm {
 
     /// The live window that covers a range of addresses, by its symmetric or by the caller's address.
     pub(crate) fn window_at(&self, address: u64, len_bytes: u64) -> Result<Arc<WindowInner>> {
-        let mut windows = lock(&self.shared.windows);
-        windows.retain(|window| window.strong_count() > 0);
-        let live: Vec<_> = windows.iter().filter_map(std::sync::Weak::upgrade).collect();
-        if let Some(found) = live.iter().find(|window| window.find(address, len_bytes).is_some()) {
-            return Ok(found.clone());
+        match lock(&self.shared.windows).find(address, len_bytes) {
+            Found::Owner(window) => Ok(window),
+            Found::SeveralPlaces(places) => {
+                let what =
+                    format!("address {address:#x}, which windows cover at offsets {places:x?} of the space,");
+                let hint = "use the window, or the address that it has in the space".into();
+                Err(ErrorKind::Unsupported { what, hint }.into())
+            }
+            Found::Nothing(nearest) => {
+                let text = |(start, len_bytes)| format!("{len_bytes} bytes at {start:#x}");
+                let nearest = nearest.map_or("none".into(), text);
+                Err(ErrorKind::OutsideWindow { address, len_bytes, nearest }.into())
+            }
         }
-        let starts = live.iter().map(|window| {
-            let start = self.space.address(self.rank, window.flat(Default::default()));
-            (start.abs_diff(address), format!("{} bytes at {start:#x}", window.len_bytes))
-        });
-        let nearest = starts.min().map_or("none".into(), |(_, text)| text);
-        Err(ErrorKind::OutsideWindow { address, len_bytes, nearest }.into())
     }
 
     pub(crate) fn agreed(&self) -> Agreed {
         self.agreed
+    }
+
+    pub(crate) fn last_plan(&self) -> Option<(Problem, Plan)> {
+        self.last_plan
+    }
+
+    pub(crate) fn keep_plan(&mut self, problem: Problem, plan: Plan) {
+        self.last_plan = Some((problem, plan));
     }
 
     pub(crate) fn kernels(&self) -> &Kernels {
@@ -254,8 +313,18 @@ impl Comm {
         self.record.device_address()
     }
 
+    /// What a graph keeps of an operation on these windows.
+    pub(crate) fn kept(&self, windows: [&Arc<WindowInner>; 2]) -> Token {
+        Kept::token(windows, &self.kernels, &self.record, &self.process)
+    }
+
     pub(crate) fn order(&self) -> std::sync::MutexGuard<'_, StreamOrder> {
         lock(&self.shared.order)
+    }
+
+    fn picture(&self) -> Picture {
+        let windows = lock(&self.shared.windows).live();
+        Picture::new((self.id, self.rank, self.n_ranks()), &self.space, &windows)
     }
 
     fn window_bytes<T>(&self, count: usize) -> Result<u64> {
@@ -270,12 +339,54 @@ impl Comm {
         })
     }
 
-    fn submit<T: Pod>(&self, request: Request) -> Result<Registration<T>> {
+    /// [`Self::alloc`] that is not queued yet.
+    pub(crate) fn to_alloc<T: Pod>(&self, count: usize) -> Result<(Task, Registration<T>)> {
+        let len_bytes = self.window_bytes::<T>(count)?;
+        self.to_ask(Request::Allocate { len_bytes })
+    }
+
+    /// [`Self::register`] that is not queued yet.
+    pub(crate) fn to_register<T: Pod>(&self, address: u64, count: usize) -> Result<(Task, Registration<T>)> {
+        let len_bytes = self.window_bytes::<T>(count)?;
+        self.to_ask(Request::Existing { address, len_bytes })
+    }
+
+    fn to_ask<T: Pod>(&self, request: Request) -> Result<(Task, Registration<T>)> {
         self.order().refuse_in_capture("a window cannot be registered")?;
-        let (result, receiver) = crossbeam::channel::bounded(1);
-        self.worker.submit(Task { request, result });
-        let deadline = self.shared.host_timeout.saturating_mul(EXCHANGES_MAX);
-        Ok(Registration { result: receiver, deadline, element: PhantomData })
+        let (promise, pending) = Promise::new("registering a window", self.patience());
+        Ok((Task::Register { request, promise }, Registration::new(pending)))
+    }
+
+    /// [`Self::deregister`] that is not queued yet.
+    pub(crate) fn to_deregister<T: Pod>(&self, window: Window<T>) -> Result<(Task, Deregistration)> {
+        let window = window.into_inner();
+        if (window.comm_id, window.rank) != (self.id, self.rank) {
+            let detail = format!("it is one of another communicator or rank than {}", self.rank);
+            return Err(ErrorKind::Foreign { what: "the window".into(), detail }.into());
+        }
+        self.order().refuse_in_capture("a window cannot be deregistered")?;
+        let (promise, pending) = Promise::new("deregistering a window", self.patience());
+        Ok((Task::Deregister { window, promise }, Deregistration::new(pending)))
+    }
+
+    pub(crate) fn worker(&self) -> &Worker {
+        &self.worker
+    }
+
+    /// Longer than what the worker itself waits, so that its error arrives.
+    fn patience(&self) -> Duration {
+        self.shared.host_timeout.saturating_mul(EXCHANGES_MAX)
+    }
+
+    /// What is still in use stays for good: unmapping it under a kernel would break the whole process.
+    fn leak(&self) {
+        tracing::error!(rank = self.rank, "operations do not end; what they may touch is never unmapped");
+        std::mem::forget((
+            self.kernels.clone(),
+            self.record.clone(),
+            self.space.clone(),
+            self.process.clone(),
+        ));
     }
 }
 
@@ -285,9 +396,16 @@ impl Drop for Comm {
         let waited = self.order().quiesce(DROP_PATIENCE);
         let Err(error) = waited else { return };
         self.record.abort();
-        let machine = self.device.machine();
+        self.shared.is_cut_short.store(true, Ordering::Release);
+        let machine = self.device.machine().clone();
         machine.defer(Err(error.context(format!("waiting for the operations of rank {}", self.rank))));
-        machine.defer(self.order().quiesce(DROP_PATIENCE));
+        let ended = self.order().quiesce(DROP_PATIENCE);
+        let is_open =
+            |kind: &ErrorKind| matches!(kind, ErrorKind::Deadline { .. } | ErrorKind::Capture { .. });
+        if ended.as_ref().is_err_and(|error| is_open(error.kind())) {
+            self.leak();
+        }
+        machine.defer(ended);
     }
 }
 

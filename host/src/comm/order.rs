@@ -1,10 +1,8 @@
 //! One operation in flight per communicator: how launches on different streams are ordered.
 
-use crate::backend::CaptureState;
-use crate::stream::{Event, Stream};
-use crate::symmetric::WindowInner;
+use crate::backend::{CaptureState, Token};
+use crate::stream::{Event, Stream, WeakStream};
 use crate::{ErrorKind, Result};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The streams that the communicator's operations went to last.
@@ -14,23 +12,27 @@ pub(crate) struct StreamOrder {
     last_eager: Option<Stream>,
     /// The capture that took the last captured operation, and the stream in it.
     last_captured: Option<(u64, Stream)>,
-    /// Windows that captured graphs use. They live as long as the communicator: a graph may be replayed till then.
-    captured_windows: Vec<Arc<WindowInner>>,
+    /// Every live stream that took an operation.
+    known: Vec<WeakStream>,
 }
 
 impl StreamOrder {
     pub(crate) fn new(event: Event) -> Self {
-        Self { event, last_eager: None, last_captured: None, captured_windows: Vec::new() }
+        Self { event, last_eager: None, last_captured: None, known: Vec::new() }
     }
 
-    /// Puts the next operation, on `stream`, behind the one before it.
+    /// Puts the next operation, on `stream`, behind the one before it. Where it is captured, the graph gets what it is
+    /// to keep.
     ///
     /// Eager operations are ordered by an event when the stream changes. Captured ones are ordered inside their capture
     /// only; replays are ordered by the caller.
-    pub(crate) fn enter(&mut self, stream: &Stream, windows: [&Arc<WindowInner>; 2]) -> Result<()> {
+    pub(crate) fn enter(&mut self, stream: &Stream, kept: impl FnOnce() -> Token) -> Result<()> {
         match stream.capture_state()? {
             CaptureState::None => self.enter_eager(stream),
-            CaptureState::Active(id) => self.enter_captured(id, stream, windows),
+            CaptureState::Active(id) => {
+                self.enter_captured(id, stream)?;
+                stream.capture_retain(kept())
+            }
             CaptureState::Invalidated => {
                 Err(capture("the stream's capture has failed; end it before more work is captured"))
             }
@@ -39,16 +41,26 @@ impl StreamOrder {
 
     /// Waits until the last eager operation is done.
     pub(crate) fn quiesce(&self, timeout: Duration) -> Result<()> {
-        let Some(stream) = &self.last_eager else { return Ok(()) };
-        self.refuse_capture(stream)?;
-        self.event.record(stream)?;
-        self.event.wait(timeout)
+        if self.record_last(&self.event)? { self.event.wait(timeout) } else { Ok(()) }
     }
 
-    /// Refuses what cannot be done while an operation of this communicator is being captured.
+    /// Sets the mark behind the last eager operation, if there was one.
+    pub(crate) fn record_last(&self, event: &Event) -> Result<bool> {
+        let Some(stream) = &self.last_eager else { return Ok(false) };
+        self.refuse_capture(stream)?;
+        event.record(stream)?;
+        Ok(true)
+    }
+
+    /// Whether the stream of the last eager operation is not being captured now.
+    pub(crate) fn is_outside_capture(&self) -> Result<bool> {
+        let state = self.last_eager.as_ref().map(Stream::capture_state).transpose()?;
+        Ok(state.is_none_or(|state| state == CaptureState::None))
+    }
+
+    /// Refuses what cannot be done while a stream that had an operation of this communicator is being captured.
     pub(crate) fn refuse_in_capture(&self, what: &str) -> Result<()> {
-        let captured = self.last_captured.as_ref().map(|(_, stream)| stream);
-        for stream in [captured, self.last_eager.as_ref()].into_iter().flatten() {
+        for stream in self.known.iter().filter_map(WeakStream::upgrade) {
             if stream.capture_state()? != CaptureState::None {
                 return Err(capture(&format!(
                     "{what} while a stream is being captured; do it before the capture"
@@ -56,6 +68,11 @@ impl StreamOrder {
             }
         }
         Ok(())
+    }
+
+    fn know(&mut self, stream: &Stream) {
+        self.known.retain(|known| known.upgrade().is_some_and(|known| known != *stream));
+        self.known.push(stream.downgrade());
     }
 
     fn enter_eager(&mut self, stream: &Stream) -> Result<()> {
@@ -70,22 +87,19 @@ impl StreamOrder {
         }
         if self.last_eager.as_ref() != Some(stream) {
             self.last_eager = Some(stream.clone());
+            self.know(stream);
         }
         Ok(())
     }
 
-    fn enter_captured(&mut self, id: u64, stream: &Stream, windows: [&Arc<WindowInner>; 2]) -> Result<()> {
+    fn enter_captured(&mut self, id: u64, stream: &Stream) -> Result<()> {
         let before = self.last_captured.as_ref().filter(|(last_id, last)| *last_id == id && last != stream);
         if let Some((_, last)) = before {
             self.event.record(last)?;
             stream.wait_event(&self.event)?;
         }
         self.last_captured = Some((id, stream.clone()));
-        for window in windows {
-            if !self.captured_windows.iter().any(|kept| Arc::ptr_eq(kept, window)) {
-                self.captured_windows.push(window.clone());
-            }
-        }
+        self.know(stream);
         Ok(())
     }
 

@@ -1,25 +1,28 @@
-//! Each communicator's worker: a thread that makes the rank ready and then registers memory, one task at a time.
+//! Each communicator's worker: a thread that makes the rank ready and then registers and deregisters memory, one task at a
+//! time.
 
 use crate::Result;
 use crate::comm::DROP_PATIENCE;
 use crate::comm::bootstrap::Bootstrap;
 use crate::comm::config::CommConfig;
 use crate::comm::init::{Process, Ready, init};
+use crate::comm::operations::Operations;
 use crate::comm::order::StreamOrder;
 use crate::machine::Device;
 use crate::stream::Event;
-use crate::symmetric::{Registrar, Request, WindowInner};
+use crate::symmetric::{IntervalIndex, Promise, Registrar, Request, WindowInner};
 use crate::{Error, ErrorKind};
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A registration to carry out, and where its result goes.
+/// Something to carry out, and where its result goes.
 #[derive(Debug)]
-pub(crate) struct Task {
-    pub(crate) request: Request,
-    pub(crate) result: Sender<Result<Arc<WindowInner>>>,
+pub(crate) enum Task {
+    Register { request: Request, promise: Promise<Arc<WindowInner>> },
+    Deregister { window: Arc<WindowInner>, promise: Promise<bool> },
 }
 
 /// What the worker shares with its communicator.
@@ -27,8 +30,10 @@ pub(crate) struct Task {
 pub(crate) struct Shared {
     pub(crate) order: Mutex<StreamOrder>,
     /// Windows registered and not yet dropped, for look-up by address.
-    pub(crate) windows: Mutex<Vec<Weak<WindowInner>>>,
+    pub(crate) windows: Mutex<IntervalIndex<WindowInner>>,
     pub(crate) host_timeout: Duration,
+    /// An operation did not end by itself: peers may still touch this rank's memory when the worker has gone.
+    pub(crate) is_cut_short: AtomicBool,
     /// The peer of another process that died, if one did.
     lost: Mutex<Option<Error>>,
     /// Signalled when one did.
@@ -72,10 +77,10 @@ impl Worker {
         let run = move || {
             let made = make(&device, &process, its_seat.clone(), &config);
             match made {
-                Ok((started_rank, registrar)) => {
+                Ok((started_rank, registrar, event)) => {
                     let shared = started_rank.shared.clone();
                     drop(started.send(Ok(started_rank)));
-                    let registrar = serve(registrar, &shared, &queue);
+                    let registrar = serve(registrar, &process, &shared, &event, &queue);
                     part(registrar, &process);
                 }
                 Err(error) => drop(started.send(Err(error))),
@@ -90,10 +95,10 @@ impl Worker {
         Ok((Self { tasks: Some(tasks), thread: Some(thread), seat }, result))
     }
 
-    /// Queues a registration.
+    /// Queues a task.
     pub(crate) fn submit(&self, task: Task) {
         if let Some(tasks) = &self.tasks {
-            // A worker that has ended drops the task, and with it the sender of its result.
+            // A worker that has ended drops the task, and with it the promise of its result.
             drop(tasks.send(task));
         }
     }
@@ -119,19 +124,22 @@ fn make(
     process: &Process,
     seat: Arc<dyn Bootstrap>,
     config: &CommConfig,
-) -> Result<(Started, Registrar)> {
-    let order = StreamOrder::new(Event::new(device)?);
-    let (ready, registrar) = init(device, process, seat, config)?;
+) -> Result<(Started, Registrar, Event)> {
+    let _entered = tracing::info_span!("init", rank = seat.rank(), device = device.index()).entered();
+    let (ready, registrar, [order_event, event]) = init(device, process, seat, config)?;
+    let (base, stride_bytes) = (ready.space.base_uc(), ready.space.stride_bytes());
+    tracing::debug!(n_ranks = ready.agreed.n_ranks, base, stride_bytes, "ready");
     let shared = Shared {
-        order: Mutex::new(order),
-        windows: Mutex::new(Vec::new()),
+        order: Mutex::new(StreamOrder::new(order_event)),
+        windows: Mutex::default(),
         host_timeout: config.host_timeout(device.machine().kind()),
         lost: Mutex::new(None),
         lost_changed: Condvar::new(),
+        is_cut_short: AtomicBool::new(false),
     };
     let shared = Arc::new(shared);
     watch(&registrar, &ready, &shared);
-    Ok((Started { ready, shared }, registrar))
+    Ok((Started { ready, shared }, registrar, event))
 }
 
 /// When a peer dies, kernels that wait for it end, and every later call says so.
@@ -160,24 +168,61 @@ fn part(registrar: Registrar, process: &Process) {
     }
 }
 
-fn serve(mut registrar: Registrar, shared: &Shared, queue: &Receiver<Task>) -> Registrar {
+fn serve(
+    mut registrar: Registrar,
+    process: &Process,
+    shared: &Shared,
+    event: &Event,
+    queue: &Receiver<Task>,
+) -> Registrar {
+    let operations = Operations { shared, event };
     for task in queue {
-        let span =
-            tracing::info_span!("register", rank = registrar.bootstrap.rank(), request = ?task.request);
-        let _entered = span.enter();
-        let quiesce = || lock(&shared.order).quiesce(shared.host_timeout);
-        let result = registrar.register(&task.request, quiesce);
-        match &result {
-            Ok(window) => {
-                tracing::debug!(flat = %window.backing.flat(), len_bytes = window.len_bytes, "registered");
-                lock(&shared.windows).push(Arc::downgrade(window));
+        match task {
+            Task::Register { request, promise } => {
+                promise.keep(register(&mut registrar, &request, &operations))
             }
-            Err(error) => tracing::warn!(%error, "not registered"),
+            Task::Deregister { window, promise } => {
+                promise.keep(deregister(&mut registrar, window, &operations));
+            }
         }
-        // A caller that no longer waits drops the window with the channel.
-        drop(task.result.send(result));
+    }
+    if shared.is_cut_short.load(Ordering::Acquire) {
+        process.keep(std::mem::take(&mut registrar.backings));
     }
     registrar
+}
+
+fn register(
+    registrar: &mut Registrar,
+    request: &Request,
+    operations: &Operations<'_>,
+) -> Result<Arc<WindowInner>> {
+    let _entered = tracing::info_span!("register", rank = registrar.bootstrap.rank(), ?request).entered();
+    let result = registrar.register(request, operations);
+    match &result {
+        Ok(window) => {
+            let (flat, len_bytes) = (window.flat(Default::default()), window.len_bytes);
+            tracing::debug!(number = window.number, %flat, len_bytes, "registered");
+            window.enter(&mut lock(&operations.shared.windows));
+        }
+        Err(error) => tracing::warn!(%error, "not registered"),
+    }
+    result
+}
+
+fn deregister(
+    registrar: &mut Registrar,
+    window: Arc<WindowInner>,
+    operations: &Operations<'_>,
+) -> Result<bool> {
+    let (rank, number, len_bytes) = (registrar.bootstrap.rank(), window.number, window.len_bytes);
+    let _entered = tracing::info_span!("deregister", rank, number, len_bytes).entered();
+    let result = registrar.deregister(window, operations);
+    match &result {
+        Ok(is_unmapped) => tracing::debug!(is_unmapped, "deregistered"),
+        Err(error) => tracing::warn!(%error, "dropped, but not deregistered by all ranks"),
+    }
+    result
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -1,11 +1,11 @@
 //! The seam's calls, each answered by the file of its topic.
 
-use super::{CudaMachine, copy, graph, host_memory, launch, module, stream, vmm};
+use super::{CudaMachine, copy, fabric, graph, host_memory, launch, module, plain, stream, vmm};
 use crate::Result;
 use crate::backend::{
-    Access, Backend, CaptureState, DeviceFacts, EventHandle, FunctionFacts, FunctionHandle, GraphExecHandle,
-    GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind, ModuleHandle, PhysicalHandle,
-    PointerFacts, StreamHandle, WorkCounters,
+    Access, Backend, CaptureState, DeviceFacts, EventHandle, FabricHandle, FunctionFacts, FunctionHandle,
+    Granularity, GraphExecHandle, GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind,
+    ModuleHandle, PhysicalHandle, PointerFacts, StreamHandle, Token, WorkCounters,
 };
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -30,8 +30,12 @@ impl Backend for CudaMachine {
         self.devices.can_access_peer(device, peer)
     }
 
-    fn granularity_bytes(&self, device: u32) -> Result<u64> {
+    fn granularity(&self, device: u32) -> Result<Granularity> {
         vmm::granularity(&self.devices, device)
+    }
+
+    fn memory_free_bytes(&self, device: u32) -> Result<u64> {
+        plain::free_bytes(&self.devices, device)
     }
 
     fn mem_create(&self, device: u32, len_bytes: u64) -> Result<PhysicalHandle> {
@@ -54,6 +58,18 @@ impl Backend for CudaMachine {
         vmm::import(&self.devices, fd)
     }
 
+    fn mem_create_fabric(&self, device: u32, len_bytes: u64) -> Result<PhysicalHandle> {
+        fabric::create(&self.devices, device, len_bytes)
+    }
+
+    fn mem_export_fabric(&self, physical: PhysicalHandle) -> Result<FabricHandle> {
+        fabric::export(&self.devices, physical)
+    }
+
+    fn mem_import_fabric(&self, handle: &FabricHandle) -> Result<PhysicalHandle> {
+        fabric::import(&self.devices, handle)
+    }
+
     fn address_reserve(&self, len_bytes: u64, align_bytes: u64, hint: u64) -> Result<u64> {
         vmm::reserve(&self.devices, len_bytes, align_bytes, hint)
     }
@@ -72,6 +88,14 @@ impl Backend for CudaMachine {
 
     fn mem_set_access(&self, address: u64, len_bytes: u64, device: u32, access: Access) -> Result<()> {
         vmm::set_access(&self.devices, address, len_bytes, device, access)
+    }
+
+    fn mem_alloc(&self, device: u32, len_bytes: u64) -> Result<u64> {
+        plain::alloc(&self.devices, device, len_bytes)
+    }
+
+    fn mem_free(&self, device: u32, address: u64) -> Result<()> {
+        plain::free(&self.devices, device, address)
     }
 
     fn pointer_facts(&self, address: u64) -> Result<PointerFacts> {
@@ -96,6 +120,10 @@ impl Backend for CudaMachine {
 
     fn fill(&self, device: u32, address: u64, byte: u8, len_bytes: u64) -> Result<()> {
         copy::fill(&self.devices, device, address, byte, len_bytes)
+    }
+
+    fn copy_within_device(&self, device: u32, from: u64, to: u64, len_bytes: u64) -> Result<()> {
+        copy::within_device(&self.devices, device, from, to, len_bytes)
     }
 
     fn module_load(&self, device: u32, ptx: &str, origin: &str) -> Result<ModuleHandle> {
@@ -183,6 +211,10 @@ impl Backend for CudaMachine {
 
     fn capture_state(&self, stream: StreamHandle) -> Result<CaptureState> {
         graph::capture_state(&self.devices, stream)
+    }
+
+    fn capture_retain(&self, stream: StreamHandle, token: Token) -> Result<()> {
+        graph::capture_retain(&self.devices, stream, token)
     }
 
     fn graph_facts(&self, graph: GraphHandle) -> Result<GraphFacts> {

@@ -115,3 +115,27 @@ pub(super) fn fill(devices: &Devices, device: u32, address: u64, byte: u8, len_b
         copies.wait()
     })
 }
+
+/// Copies from one place of `device`'s memory to another.
+pub(super) fn within_device(
+    devices: &Devices,
+    device: u32,
+    from: u64,
+    to: u64,
+    len_bytes: u64,
+) -> Result<()> {
+    if len_bytes == 0 {
+        return Ok(());
+    }
+    devices.within(device, |primary| {
+        let copies = &primary.copies;
+        // SAFETY: no host memory takes part; the driver checks both ranges.
+        unsafe {
+            call!(
+                cuMemcpyDtoDAsync_v2(to, from, len_bytes as usize, copies.raw()),
+                "{len_bytes} bytes from {from:#x} to {to:#x} on device {device}"
+            )
+        }?;
+        copies.wait()
+    })
+}

@@ -3,9 +3,17 @@
 use super::check::call;
 use super::device::Devices;
 use super::handle;
-use crate::Result;
-use crate::backend::{CaptureState, GraphExecHandle, GraphFacts, GraphHandle, StreamHandle};
-use cust_raw::{CUgraph, CUgraphNode, CUgraphNodeType, CUstreamCaptureMode, CUstreamCaptureStatus};
+use crate::backend::{CaptureState, GraphExecHandle, GraphFacts, GraphHandle, StreamHandle, Token};
+use crate::{ErrorKind, Result};
+use cust_raw::{
+    CUgraph, CUgraphNode, CUgraphNodeType, CUstreamCaptureMode, CUstreamCaptureStatus, CUuserObject,
+};
+use std::ffi::{c_uint, c_void};
+
+/// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`, which every user object must have.
+const NO_DESTRUCTOR_SYNC: c_uint = 1;
+/// `CU_GRAPH_USER_OBJECT_MOVE`: the caller's references become the graph's.
+const MOVE: c_uint = 1;
 
 /// Starts to capture a stream; other threads go on as they are.
 pub(super) fn capture_begin(devices: &Devices, stream: StreamHandle) -> Result<()> {
@@ -31,33 +39,82 @@ pub(super) fn capture_end(devices: &Devices, stream: StreamHandle) -> Result<Gra
 
 /// Whether a stream is being captured.
 pub(super) fn capture_state(devices: &Devices, stream: StreamHandle) -> Result<CaptureState> {
+    devices.within(handle::device(stream.0), |_| Ok(capture_info(stream)?.0))
+}
+
+/// Whether a stream is being captured, and into which graph.
+fn capture_info(stream: StreamHandle) -> Result<(CaptureState, CUgraph)> {
     const ACTIVE: i32 = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE as i32;
     const NONE: i32 = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as i32;
+    let (mut status, mut id, mut graph) = (NONE, 0, std::ptr::null_mut());
+    let (dependencies, n) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the handle is that of a live stream; the out-pointers live through the call or are null, which asks for
+    // nothing.
+    unsafe {
+        call!(
+            cuStreamGetCaptureInfo_v2(
+                handle::pointer(stream.0),
+                &mut status,
+                &mut id,
+                &mut graph,
+                dependencies,
+                n
+            ),
+            "stream {:#x}",
+            stream.0
+        )
+    }?;
+    let state = match status {
+        NONE => CaptureState::None,
+        ACTIVE => CaptureState::Active(id),
+        _ => CaptureState::Invalidated,
+    };
+    Ok((state, graph))
+}
+
+/// Keeps `token` with the graph that a stream is being captured into, by a user object that the graph owns.
+pub(super) fn capture_retain(devices: &Devices, stream: StreamHandle, token: Token) -> Result<()> {
     devices.within(handle::device(stream.0), |_| {
-        let (mut status, mut id) = (NONE, 0);
-        let (graph, dependencies, n) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: the handle is that of a live stream; the out-pointers live through the call or are null, which asks
-        // for nothing.
-        unsafe {
-            call!(
-                cuStreamGetCaptureInfo_v2(
-                    handle::pointer(stream.0),
-                    &mut status,
-                    &mut id,
-                    graph,
-                    dependencies,
-                    n
-                ),
-                "stream {:#x}",
-                stream.0
-            )
-        }?;
-        Ok(match status {
-            NONE => CaptureState::None,
-            ACTIVE => CaptureState::Active(id),
-            _ => CaptureState::Invalidated,
+        let (state, graph) = capture_info(stream)?;
+        if !matches!(state, CaptureState::Active(_)) {
+            let what =
+                format!("stream {:#x} is not being captured, so no graph can keep anything for it", stream.0);
+            return Err(ErrorKind::Capture { what }.into());
+        }
+        let object = user_object(token)?;
+        // SAFETY: the graph is alive while it is captured into, and may be added to; the one reference to the object
+        // moves to it.
+        let moved = unsafe { call!(cuGraphRetainUserObject(graph, object, 1, MOVE), "graph {graph:p}") };
+        moved.or_else(|error| {
+            // SAFETY: the reference did not move.
+            unsafe { call!(cuUserObjectRelease(object, 1), "a user object") }?;
+            Err(error)
         })
     })
+}
+
+/// A user object with one reference that drops the token when the last reference goes.
+fn user_object(token: Token) -> Result<CUuserObject> {
+    let token = Box::into_raw(Box::new(token));
+    let mut object = std::ptr::null_mut();
+    // SAFETY: the out-pointer lives through the call; `release` takes what `token` points to, once.
+    let created = unsafe {
+        call!(cuUserObjectCreate(&mut object, token.cast(), Some(release), 1, NO_DESTRUCTOR_SYNC), "a token")
+    };
+    if created.is_err() {
+        // SAFETY: no object took it.
+        drop(unsafe { Box::from_raw(token) });
+    }
+    created.map(|()| object)
+}
+
+/// Drops a token, on a thread of the driver. Its destructor makes no call of CUDA.
+///
+/// # Safety
+/// `token` came from [`user_object`] and is not used again.
+unsafe extern "C" fn release(token: *mut c_void) {
+    // SAFETY: by this function's contract.
+    drop(unsafe { Box::from_raw(token.cast::<Token>()) });
 }
 
 /// Counts the nodes at the top level of a graph; a child graph is one node.

@@ -6,6 +6,8 @@
 //! | `backend` | the seam's calls, each answered by one of the files below |
 //! | `device` | devices and their primary contexts |
 //! | `vmm` | physical memory, reservations, mappings, access rights |
+//! | `fabric` | physical memory that other hosts can import |
+//! | `plain` | memory of one device with an address |
 //! | `host_memory` | pinned host memory |
 //! | `copy` | copies and fills that wait for no other stream |
 //! | `module`, `launch` | kernels |
@@ -21,11 +23,13 @@ mod check;
 mod copy;
 mod device;
 pub mod driver;
+mod fabric;
 mod graph;
 mod handle;
 mod host_memory;
 mod launch;
 mod module;
+mod plain;
 mod stream;
 mod vmm;
 

@@ -2,13 +2,13 @@
 
 use super::check::call;
 use super::device::Devices;
-use crate::backend::{Access, PhysicalHandle, PointerFacts};
+use crate::backend::{Access, Granularity, PhysicalHandle, PointerFacts};
 use crate::{ErrorKind, Result};
 use cust_raw::{
     CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationHandleType,
     CUmemAllocationProp, CUmemAllocationType, CUmemLocation, CUmemLocationType,
 };
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`.
@@ -18,17 +18,21 @@ const MAPPING_SIZE: c_int = 18;
 /// `CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR`.
 const MAPPING_BASE_ADDR: c_int = 19;
 
-const FILE_DESCRIPTOR: CUmemAllocationHandleType =
-    CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+const FILE_DESCRIPTOR: c_uint = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR as c_uint;
 
-/// The recommended granularity of memory on `device` in bytes.
-pub(super) fn granularity(devices: &Devices, device: u32) -> Result<u64> {
+/// Both granularities of memory on `device`.
+pub(super) fn granularity(devices: &Devices, device: u32) -> Result<Granularity> {
     let properties = properties(devices.ordinal(device)?);
-    let recommended = CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED;
-    let mut bytes = 0_usize;
-    // SAFETY: both pointers live through the call.
-    unsafe { call!(cuMemGetAllocationGranularity(&mut bytes, &properties, recommended), "device {device}") }?;
-    Ok(bytes as u64)
+    let ask = |which| -> Result<u64> {
+        let mut bytes = 0_usize;
+        // SAFETY: both pointers live through the call.
+        unsafe { call!(cuMemGetAllocationGranularity(&mut bytes, &properties, which), "device {device}") }?;
+        Ok(bytes as u64)
+    };
+    Ok(Granularity {
+        minimum_bytes: ask(CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM)?,
+        recommended_bytes: ask(CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)?,
+    })
 }
 
 /// Makes a physical allocation.
@@ -59,9 +63,10 @@ pub(super) fn release(devices: &Devices, physical: PhysicalHandle) -> Result<()>
 pub(super) fn retain(devices: &Devices, address: u64) -> Result<PhysicalHandle> {
     let mut handle = 0;
     let pointer = std::ptr::without_provenance_mut::<c_void>(address as usize);
-    // SAFETY: the out-pointer lives through the call; `pointer` is looked up, not followed.
-    devices
-        .within_any(|| unsafe { call!(cuMemRetainAllocationHandle(&mut handle, pointer), "{address:#x}") })?;
+    devices.within_any(|| {
+        // SAFETY: the out-pointer lives through the call; `pointer` is looked up, not followed.
+        unsafe { call!(cuMemRetainAllocationHandle(&mut handle, pointer), "{address:#x}") }
+    })?;
     Ok(PhysicalHandle(handle))
 }
 
@@ -202,7 +207,7 @@ fn location(ordinal: i32) -> CUmemLocation {
 fn properties(ordinal: i32) -> CUmemAllocationProp {
     CUmemAllocationProp {
         type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
-        requestedHandleTypes: FILE_DESCRIPTOR,
+        requestedHandleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
         location: location(ordinal),
         win32HandleMetaData: std::ptr::null_mut(),
         allocFlags: Default::default(),

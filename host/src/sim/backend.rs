@@ -4,18 +4,25 @@ use super::engine::resident_blocks;
 use super::machine::SimMachine;
 use super::memory::GRANULARITY_BYTES;
 use crate::backend::{
-    Access, Backend, CaptureState, DeviceFacts, EventHandle, FunctionFacts, FunctionHandle, GraphExecHandle,
-    GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind, ModuleHandle, PhysicalHandle,
-    PointerFacts, StreamHandle, WorkCounters,
+    Access, Backend, CaptureState, DeviceFacts, EventHandle, FabricHandle, FunctionFacts, FunctionHandle,
+    Granularity, GraphExecHandle, GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind,
+    ModuleHandle, PhysicalHandle, PointerFacts, StreamHandle, Token, WorkCounters,
 };
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 impl SimMachine {
-    fn check_device(&self, device: u32) -> Result<()> {
+    pub(super) fn check_device(&self, device: u32) -> Result<()> {
         let found = self.config.n_devices;
         if device < found { Ok(()) } else { Err(ErrorKind::NoSuchDevice { device, found }.into()) }
     }
+}
+
+#[cold]
+fn no_fabric() -> Error {
+    let (what, hint) =
+        ("a fabric handle".into(), "the simulated machine is one host; export a file descriptor");
+    ErrorKind::Unsupported { what, hint: hint.into() }.into()
 }
 
 impl Backend for SimMachine {
@@ -50,14 +57,19 @@ impl Backend for SimMachine {
         Ok(self.config.can_access(device, peer))
     }
 
-    fn granularity_bytes(&self, device: u32) -> Result<u64> {
+    fn granularity(&self, device: u32) -> Result<Granularity> {
         self.check_device(device)?;
-        Ok(GRANULARITY_BYTES)
+        Ok(Granularity { minimum_bytes: GRANULARITY_BYTES, recommended_bytes: GRANULARITY_BYTES })
+    }
+
+    fn memory_free_bytes(&self, device: u32) -> Result<u64> {
+        self.check_device(device)?;
+        Ok(self.lock().memory.free_bytes(device))
     }
 
     fn mem_create(&self, device: u32, len_bytes: u64) -> Result<PhysicalHandle> {
         self.check_device(device)?;
-        self.lock().memory.create(device, len_bytes)
+        self.lock().memory.create(device, len_bytes, true)
     }
 
     fn mem_release(&self, physical: PhysicalHandle) -> Result<()> {
@@ -74,6 +86,19 @@ impl Backend for SimMachine {
 
     fn mem_import(&self, fd: BorrowedFd<'_>) -> Result<PhysicalHandle> {
         self.lock().memory.import(fd)
+    }
+
+    fn mem_create_fabric(&self, device: u32, _: u64) -> Result<PhysicalHandle> {
+        self.check_device(device)?;
+        Err(no_fabric())
+    }
+
+    fn mem_export_fabric(&self, _: PhysicalHandle) -> Result<FabricHandle> {
+        Err(no_fabric())
+    }
+
+    fn mem_import_fabric(&self, _: &FabricHandle) -> Result<PhysicalHandle> {
+        Err(no_fabric())
     }
 
     fn address_reserve(&self, len_bytes: u64, align_bytes: u64, hint: u64) -> Result<u64> {
@@ -96,6 +121,16 @@ impl Backend for SimMachine {
         self.check_device(device)?;
         let can_access = |owner| self.config.can_access(device, owner);
         self.lock().memory.set_access(address, len_bytes, device, access, can_access)
+    }
+
+    fn mem_alloc(&self, device: u32, len_bytes: u64) -> Result<u64> {
+        self.check_device(device)?;
+        self.lock().memory.alloc(device, len_bytes)
+    }
+
+    fn mem_free(&self, device: u32, address: u64) -> Result<()> {
+        self.check_device(device)?;
+        self.lock().memory.free(device, address)
     }
 
     fn pointer_facts(&self, address: u64) -> Result<PointerFacts> {
@@ -123,6 +158,11 @@ impl Backend for SimMachine {
     fn fill(&self, device: u32, address: u64, byte: u8, len_bytes: u64) -> Result<()> {
         self.check_device(device)?;
         self.change(|core| core.memory.fill(device, address, byte, len_bytes))
+    }
+
+    fn copy_within_device(&self, device: u32, from: u64, to: u64, len_bytes: u64) -> Result<()> {
+        self.check_device(device)?;
+        self.change(|core| core.memory.copy(device, from, to, len_bytes))
     }
 
     fn module_load(&self, device: u32, ptx: &str, origin: &str) -> Result<ModuleHandle> {
@@ -217,6 +257,10 @@ impl Backend for SimMachine {
 
     fn capture_state(&self, stream: StreamHandle) -> Result<CaptureState> {
         self.lock().driver.capture_state(stream)
+    }
+
+    fn capture_retain(&self, stream: StreamHandle, token: Token) -> Result<()> {
+        self.lock().driver.capture_retain(stream, token)
     }
 
     fn graph_facts(&self, graph: GraphHandle) -> Result<GraphFacts> {

@@ -82,7 +82,7 @@ impl Default for SimConfig {
             threads_per_multiprocessor: 2048,
             blocks_per_multiprocessor: 32,
             driver_version: (12, 8),
-            probe: ProbeKind::Hops,
+            probe: ProbeKind::None,
             on_stall: OnStall::Report,
             stall_grace_ms: 2000,
             stall_grace_shared_ms: 120_000,

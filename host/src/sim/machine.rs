@@ -16,7 +16,7 @@ use super::driver::Driver;
 use super::engine::{self, Run, RunEnd};
 use super::memory::Memory;
 use super::report;
-use crate::backend::StreamHandle;
+use crate::backend::{PhysicalHandle, StreamHandle};
 use crate::{ErrorKind, Result};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -84,6 +84,8 @@ pub struct LiveCounts {
     pub reservations: usize,
     /// Host allocations.
     pub host_allocations: usize,
+    /// Plain allocations of device memory.
+    pub plain_allocations: usize,
     /// Streams.
     pub streams: usize,
     /// Events.
@@ -134,6 +136,16 @@ impl SimMachine {
         &self.config
     }
 
+    /// Makes memory as a program does that asks for no handle type: it can be mapped, not exported.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::backend::Backend::mem_create`].
+    pub fn create_unexportable(&self, device: u32, len_bytes: u64) -> Result<PhysicalHandle> {
+        self.check_device(device)?;
+        self.lock().memory.create(device, len_bytes, false)
+    }
+
     /// Numbers of live objects.
     pub fn live(&self) -> LiveCounts {
         let core = self.lock();
@@ -143,6 +155,7 @@ impl SimMachine {
             mappings: memory.mappings,
             reservations: memory.reservations,
             host_allocations: memory.host_allocations,
+            plain_allocations: memory.plain_allocations,
             streams: driver.streams,
             events: driver.events,
             modules: driver.modules,

@@ -3,29 +3,36 @@
 
 use crate::backend::Access;
 use crate::comm::bootstrap::{Bootstrap, agree};
-use crate::symmetric::{Backing, FlatOffset, SymmetricSpace};
+use crate::symmetric::{AllocOffset, Backing, FlatOffset, SymmetricSpace};
 use crate::vmm::{Mapping, PhysicalAllocation};
 use crate::{ErrorKind, Result};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// One rank's answer: the length of its allocation, or why there is none.
+/// One rank's answer: the lengths of its allocations, or why there are none.
 struct Answer {
-    len_bytes: u64,
+    lens_bytes: Vec<u64>,
     reason: String,
 }
 
 impl Answer {
     fn encode(&self) -> Vec<u8> {
-        [&self.len_bytes.to_le_bytes()[..], self.reason.as_bytes()].concat()
+        let n = self.lens_bytes.len() as u64;
+        let lens = self.lens_bytes.iter().flat_map(|len| len.to_le_bytes());
+        n.to_le_bytes().into_iter().chain(lens).chain(self.reason.bytes()).collect()
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let (len, reason) = bytes.split_first_chunk::<8>()?;
-        let reason = String::from_utf8_lossy(reason).into_owned();
-        Some(Self { len_bytes: u64::from_le_bytes(*len), reason })
+        let (n, rest) = bytes.split_first_chunk::<8>()?;
+        let n_bytes = usize::try_from(u64::from_le_bytes(*n)).ok()?.checked_mul(8)?;
+        let (lens, reason) = rest.split_at_checked(n_bytes)?;
+        let lens_bytes = lens.as_chunks::<8>().0.iter().map(|len| u64::from_le_bytes(*len)).collect();
+        Some(Self { lens_bytes, reason: String::from_utf8_lossy(reason).into_owned() })
     }
 }
+
+/// Lengths of one rank's allocations with the descriptors that came for them.
+type Part = Vec<(u64, OwnedFd)>;
 
 /// Joins what this rank has mapped with what the ranks of other processes have at the same offset. All ranks come here,
 /// each with its own part or the reason why it has none; all get a backing, or all the same error.
@@ -39,24 +46,31 @@ pub(crate) fn with_peers(
     if !bootstrap.spans_processes() {
         return agree(bootstrap, step, own);
     }
-    let exported = own.and_then(|backing| Ok((backing.physical().export()?, backing)));
-    let answer = match &exported {
-        Ok((_, backing)) => Answer { len_bytes: backing.physical().len_bytes(), reason: String::new() },
-        Err(error) => Answer { len_bytes: 0, reason: error.to_string() },
+    let export = |backing: Backing| {
+        let fds = backing.physical().map(PhysicalAllocation::export).collect::<Result<Vec<_>>>()?;
+        Ok((fds, backing))
     };
-    let fds: Vec<_> = exported.iter().map(|(fd, _)| fd.as_fd()).collect();
+    let exported = own.and_then(export);
+    let answer = match &exported {
+        Ok((_, backing)) => Answer {
+            lens_bytes: backing.physical().map(PhysicalAllocation::len_bytes).collect(),
+            reason: String::new(),
+        },
+        Err(error) => Answer { lens_bytes: Vec::new(), reason: error.to_string() },
+    };
+    let fds: Vec<_> = exported.iter().flat_map(|(fds, _)| fds.iter().map(AsFd::as_fd)).collect();
     let parts = bootstrap.all_gather_fds("memory: descriptors", answer.encode(), &fds)?;
-    let parts = read_parts(parts)?;
-    let (fd, mut backing) = exported?;
-    // All have received it.
-    drop(fd);
+    let parts = read_parts(parts, bootstrap.rank())?;
+    let (fds, mut backing) = exported?;
+    // All have received them.
+    drop(fds);
     let imported = import_all(bootstrap.rank(), space, backing.flat(), devices, parts);
     backing.set_peers(agree(bootstrap, step, imported)?);
     Ok(backing)
 }
 
 /// What each rank sent; the same error on all ranks if one has nothing to send.
-fn read_parts(parts: Vec<(Vec<u8>, Vec<OwnedFd>)>) -> Result<Vec<(u64, Option<OwnedFd>)>> {
+fn read_parts(parts: Vec<(Vec<u8>, Vec<OwnedFd>)>, own_rank: u32) -> Result<Vec<Part>> {
     let mut read = Vec::with_capacity(parts.len());
     for (rank, (bytes, fds)) in (0..).zip(parts) {
         let answer = Answer::decode(&bytes).ok_or_else(|| {
@@ -66,28 +80,34 @@ fn read_parts(parts: Vec<(Vec<u8>, Vec<OwnedFd>)>) -> Result<Vec<(u64, Option<Ow
         if !answer.reason.is_empty() {
             return Err(ErrorKind::RankFailed { rank, reason: answer.reason }.into());
         }
-        read.push((answer.len_bytes, fds.into_iter().next()));
+        if rank != own_rank && fds.len() != answer.lens_bytes.len() {
+            let step = "memory: descriptors".to_owned();
+            let reason =
+                format!("{} descriptors came for {} allocations", fds.len(), answer.lens_bytes.len());
+            return Err(ErrorKind::BadMessage { rank, step, reason }.into());
+        }
+        read.push(answer.lens_bytes.into_iter().zip(fds).collect());
     }
     Ok(read)
 }
 
-/// Maps each descriptor's memory in its rank's part of the space. A descriptor is closed as soon as it is imported.
+/// Maps each descriptor's memory in its rank's part of the space, a rank's allocations behind each other. A descriptor
+/// is closed as soon as it is imported.
 fn import_all(
     own_rank: u32,
     space: &SymmetricSpace,
     flat: FlatOffset,
     devices: &[u32],
-    parts: Vec<(u64, Option<OwnedFd>)>,
+    parts: Vec<Part>,
 ) -> Result<Vec<Mapping>> {
     let mut peers = Vec::new();
-    for (rank, (len_bytes, fd)) in (0..).zip(parts).filter(|(rank, _)| *rank != own_rank) {
-        let Some(fd) = fd else {
-            let (step, reason) =
-                ("memory: descriptors".to_owned(), "no file descriptor came with it".to_owned());
-            return Err(ErrorKind::BadMessage { rank, step, reason }.into());
-        };
-        let mapped = import(space, rank, flat, devices, fd, len_bytes);
-        peers.push(mapped.map_err(|error| error.context(format!("mapping the memory of rank {rank}")))?);
+    for (rank, part) in (0..).zip(parts).filter(|(rank, _)| *rank != own_rank) {
+        let mut at = AllocOffset::new(0);
+        for (len_bytes, fd) in part {
+            let mapped = import(space, rank, at.in_space(flat), devices, fd, len_bytes);
+            peers.push(mapped.map_err(|error| error.context(format!("mapping the memory of rank {rank}")))?);
+            at.bytes += len_bytes;
+        }
     }
     Ok(peers)
 }

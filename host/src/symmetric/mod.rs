@@ -2,17 +2,26 @@
 
 mod allocator;
 mod backing;
+mod buffer;
 mod exchange;
+mod index;
+pub(crate) mod ledger;
+mod memory;
 mod offset;
+mod pending;
 mod registration;
 mod space;
 mod window;
 
 pub(crate) use allocator::OffsetAllocator;
 pub(crate) use backing::Backing;
+pub use buffer::DeviceBuffer;
 pub(crate) use exchange::with_peers;
+pub(crate) use index::{Found, IntervalIndex};
+pub(crate) use memory::Memory;
 pub use offset::{AllocOffset, FlatOffset, WindowOffset};
-pub use registration::Registration;
+pub(crate) use pending::{Awaited, Promise};
+pub use pending::{Deregistration, Registration};
 pub(crate) use registration::{Registrar, Request};
 pub use space::SymmetricSpace;
 pub(crate) use window::WindowInner;

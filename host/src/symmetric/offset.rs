@@ -54,3 +54,37 @@ impl AllocOffset {
         FlatOffset::new(allocation.bytes + self.bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMIT: u64 = 1 << 46;
+
+    proptest! {
+        /// A byte has one place in the space, whichever window of its allocation it is counted from.
+        #[test]
+        fn windows_of_one_allocation_agree(
+            flat in 0..LIMIT, first in 0..LIMIT, apart in 0..LIMIT, beyond in 0..LIMIT,
+        ) {
+            let (allocation, near) = (FlatOffset::new(flat), AllocOffset::new(first));
+            let far = AllocOffset::new(first + apart);
+            let by_near = WindowOffset::new(apart + beyond).in_allocation(near).in_space(allocation);
+            let by_far = WindowOffset::new(beyond).in_allocation(far).in_space(allocation);
+            prop_assert_eq!(by_near, by_far);
+            prop_assert_eq!(by_near.bytes, flat + first + apart + beyond);
+        }
+
+        /// Windows that do not overlap in their allocation do not overlap in the space.
+        #[test]
+        fn disjoint_windows_stay_disjoint(
+            flat in 0..LIMIT, first in 0..LIMIT, len in 1..LIMIT, gap in 0..LIMIT,
+        ) {
+            let at = |window: u64, byte: u64| {
+                WindowOffset::new(byte).in_allocation(AllocOffset::new(window)).in_space(FlatOffset::new(flat))
+            };
+            prop_assert!(at(first, len - 1) < at(first + len + gap, 0));
+        }
+    }
+}

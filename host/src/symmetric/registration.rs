@@ -3,63 +3,24 @@
 //! 1. What every rank has dropped is unmapped (an offset is free when _all_ ranks have unmapped).
 //! 2. Each rank checks and prepares its own memory and tells all ranks what it has; all go on, or all return the same
 //!    error.
-//! 3. Rank 0 decides the offset and tells it to all. An earlier mapping is shared if every rank has this allocation at
-//!    the same offset already.
+//! 3. Rank 0 decides the offset and tells it to all. An earlier mapping is shared if every rank has this memory at the
+//!    same offset already.
 //! 4. Each rank maps; all commit, or all undo and return the same error.
+//!
+//! Deregistration is step 1 by itself, after all ranks have named the same window.
 
-use crate::comm::bootstrap::{Bootstrap, agree, equal, exchange};
+use crate::comm::Operations;
+use crate::comm::bootstrap::{Bootstrap, agree, equal, exchange, gather};
 use crate::machine::Device;
 use crate::symmetric::{
-    AllocOffset, Backing, FlatOffset, OffsetAllocator, SymmetricSpace, Window, WindowInner, with_peers,
+    AllocOffset, Backing, FlatOffset, Memory, OffsetAllocator, SymmetricSpace, WindowInner, with_peers,
 };
-use crate::vmm::PhysicalAllocation;
 use crate::{ErrorKind, Result};
 use bytemuck::{Pod, Zeroable};
-use crossbeam::channel::{Receiver, RecvTimeoutError};
-use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// No offset: the allocation is not mapped yet, or there is no room.
+/// No offset: there is no room.
 const NO_OFFSET: u64 = u64::MAX;
-/// A window starts at a multiple of this.
-const WINDOW_ALIGN_BYTES: u64 = 16;
-
-/// A registration in progress. Collective: it ends when all ranks have asked for the same.
-#[derive(Debug)]
-pub struct Registration<T> {
-    pub(crate) result: Receiver<Result<Arc<WindowInner>>>,
-    /// Longer than what the worker itself waits, so that its error arrives.
-    pub(crate) deadline: Duration,
-    pub(crate) element: PhantomData<T>,
-}
-
-impl<T: Pod> Registration<T> {
-    /// Whether [`Self::wait`] will return at once.
-    pub fn is_done(&self) -> bool {
-        !self.result.is_empty()
-    }
-
-    /// Waits for all ranks.
-    ///
-    /// # Errors
-    ///
-    /// The same on all ranks: [`ErrorKind::Mismatch`] if they asked for different things, [`ErrorKind::RankFailed`] if
-    /// one could not do its part, [`ErrorKind::Deadline`] if one did not come.
-    pub fn wait(self) -> Result<Window<T>> {
-        let received = self.result.recv_timeout(self.deadline).unwrap_or_else(|error| {
-            let (what, timeout_ms) = ("a registration".to_owned(), self.deadline.as_millis() as u64);
-            Err(match error {
-                RecvTimeoutError::Timeout => ErrorKind::Deadline { what, timeout_ms, missing: vec![] },
-                RecvTimeoutError::Disconnected => {
-                    ErrorKind::Foreign { what, detail: "its communicator has ended".into() }
-                }
-            }
-            .into())
-        });
-        received.map(Window::new).map_err(|error| error.context("registering a window"))
-    }
-}
 
 /// What is to be registered.
 #[derive(Debug)]
@@ -70,7 +31,8 @@ pub(crate) enum Request {
     Existing { address: u64, len_bytes: u64 },
 }
 
-/// What a rank tells the others of its part.
+/// What a rank tells the others of its part. The lengths of its physical allocations follow, and then the offsets at which
+/// they are in the space already.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Offer {
@@ -78,18 +40,39 @@ struct Offer {
     sequence: u64,
     /// Length of the window in bytes.
     len_bytes: u64,
-    /// Where it starts in its allocation, in bytes.
+    /// Where it starts in its first allocation, in bytes.
     start_bytes: u64,
-    /// Length of the allocation in bytes; may differ between ranks.
-    alloc_len_bytes: u64,
-    /// Where the allocation already is in the space, or [`NO_OFFSET`].
-    present_flat: u64,
+    /// Physical allocations that it lies in.
+    n_segments: u64,
 }
 
-struct Prepared {
-    physical: Arc<PhysicalAllocation>,
+/// An offer with what follows it.
+struct Offered {
     offer: Offer,
-    user_address: Option<u64>,
+    segment_lens: Vec<u64>,
+    places: Vec<u64>,
+}
+
+impl Offered {
+    fn to_bytes(&self) -> Vec<u8> {
+        let head = bytemuck::bytes_of(&self.offer);
+        [head, bytemuck::cast_slice(&self.segment_lens), bytemuck::cast_slice(&self.places)].concat()
+    }
+
+    /// `None` if these are the bytes of no offer.
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (head, tail) = bytes.split_at_checked(size_of::<Offer>())?;
+        let offer: Offer = bytemuck::pod_read_unaligned(head);
+        let mut segment_lens: Vec<u64> = bytemuck::pod_collect_to_vec(tail);
+        let places = (offer.n_segments <= segment_lens.len() as u64)
+            .then(|| segment_lens.split_off(offer.n_segments as usize))?;
+        Some(Self { offer, segment_lens, places })
+    }
+
+    /// May differ between ranks.
+    fn mapped_bytes(&self) -> u64 {
+        self.segment_lens.iter().sum()
+    }
 }
 
 /// One rank's side of all registrations of a communicator.
@@ -107,145 +90,147 @@ pub(crate) struct Registrar {
 }
 
 impl Registrar {
-    /// Registers memory together with all ranks. `quiesce` waits until this rank's operations are done.
+    /// Registers memory together with all ranks.
     pub(crate) fn register(
         &mut self,
         request: &Request,
-        quiesce: impl Fn() -> Result<()>,
+        operations: &Operations<'_>,
     ) -> Result<Arc<WindowInner>> {
-        self.reclaim(quiesce)?;
-        let prepared = self.prepare(request);
-        let prepared = agree(&*self.bootstrap, "register: local checks", prepared)?;
-        let offers = exchange(&*self.bootstrap, "register: offers", &prepared.offer)?;
+        self.reclaim(operations)?;
+        let memory = agree(&*self.bootstrap, "register: local checks", self.prepare(request))?;
+        let offer = self.offer(&memory).to_bytes();
+        let offers = gather(&*self.bootstrap, "register: offers", offer)?;
+        let offers: Option<Vec<_>> = offers.iter().map(|bytes| Offered::from_bytes(bytes)).collect();
+        let offers = offers.ok_or_else(|| ErrorKind::Foreign {
+            what: "an offer of a peer".into(),
+            detail: "this version of symmem cannot read it".into(),
+        })?;
+        let number = self.sequence;
         self.sequence += 1;
         check(&offers)?;
-        let backing = match present_on_all(&offers) {
-            Some(flat) => self.backing_at(flat)?,
-            None => self.map(&prepared.physical, &offers)?,
+        let (backing, first) = match present_on_all(&offers) {
+            Some(flat) => self.backing_at(flat),
+            None => (self.map(&memory, &offers)?, AllocOffset::new(0)),
         };
         Ok(Arc::new(WindowInner {
             comm_id: self.comm_id,
             rank: self.bootstrap.rank(),
+            number,
             device: self.device.clone(),
             space: self.space.clone(),
             backing,
-            start: AllocOffset::new(prepared.offer.start_bytes),
-            len_bytes: prepared.offer.len_bytes,
-            user_address: prepared.user_address,
+            start: AllocOffset::new(first.bytes + memory.start_bytes),
+            len_bytes: memory.len_bytes,
+            user_address: memory.user_address,
         }))
     }
 
+    /// Drops a window together with all ranks; says whether its memory was unmapped.
+    pub(crate) fn deregister(
+        &mut self,
+        window: Arc<WindowInner>,
+        operations: &Operations<'_>,
+    ) -> Result<bool> {
+        let (flat, number) = (window.backing.flat(), window.number);
+        drop(window);
+        let numbers = exchange(&*self.bootstrap, "deregister: window", &number)?;
+        equal("the window to deregister, by the number of its registration", &numbers)?;
+        self.reclaim(operations)?;
+        Ok(self.backings.iter().all(|backing| backing.flat() != flat))
+    }
+
     /// Unmaps what every rank has dropped.
-    fn reclaim(&mut self, quiesce: impl Fn() -> Result<()>) -> Result<()> {
-        let dropped: Vec<u64> = self.dropped().map(|backing| backing.flat().bytes).collect();
+    fn reclaim(&mut self, operations: &Operations<'_>) -> Result<()> {
+        self.device.machine().drain();
+        // A stream that does not answer is no reason to leave the others waiting: nothing is unmapped this time.
+        let can_wait = operations.can_be_waited_for().unwrap_or_else(|error| {
+            self.device.machine().defer(Err(error));
+            false
+        });
+        let dropped = if can_wait { self.dropped() } else { Vec::new() };
         let message = bytemuck::cast_slice(&dropped).to_vec();
-        let of_all = self.bootstrap.all_gather("register: dropped windows", message)?;
+        let of_all = gather(&*self.bootstrap, "reclaim: dropped windows", message)?;
         let of_all: Vec<Vec<u64>> = of_all.iter().map(|m| bytemuck::pod_collect_to_vec(m)).collect();
         let by_all: Vec<u64> =
             of_all[0].iter().copied().filter(|flat| of_all.iter().all(|its| its.contains(flat))).collect();
         if by_all.is_empty() {
             return Ok(());
         }
-        agree(&*self.bootstrap, "reclaim: operations done", quiesce())?;
+        agree(&*self.bootstrap, "reclaim: operations done", operations.wait())?;
         self.backings.retain(|backing| !by_all.contains(&backing.flat().bytes));
         agree(&*self.bootstrap, "reclaim: unmapped", self.device.machine().take_deferred())?;
         if self.bootstrap.rank() == 0 {
             by_all.iter().for_each(|&flat| self.offsets.free(flat));
         }
+        tracing::debug!(
+            rank = self.bootstrap.rank(),
+            n = by_all.len(),
+            "reclaimed what all ranks have dropped"
+        );
         Ok(())
     }
 
-    /// Mappings that no window uses any more.
-    fn dropped(&self) -> impl Iterator<Item = &Arc<Backing>> {
-        self.backings.iter().filter(|backing| Arc::strong_count(backing) == 1)
+    /// Offsets of mappings that no window uses any more.
+    fn dropped(&self) -> Vec<u64> {
+        let unused = self.backings.iter().filter(|backing| Arc::strong_count(backing) == 1);
+        unused.map(|backing| backing.flat().bytes).collect()
     }
 
-    fn prepare(&self, request: &Request) -> Result<Prepared> {
+    fn prepare(&self, request: &Request) -> Result<Memory> {
         match *request {
-            Request::Allocate { len_bytes } => {
-                let physical = Arc::new(PhysicalAllocation::new(&self.device, len_bytes)?);
-                Ok(self.prepared(physical, 0, len_bytes, None))
-            }
-            Request::Existing { address, len_bytes } => self.prepare_existing(address, len_bytes),
+            Request::Allocate { len_bytes } => Memory::allocate(&self.device, len_bytes),
+            Request::Existing { address, len_bytes } => Memory::of_caller(&self.device, address, len_bytes),
         }
     }
 
-    fn prepare_existing(&self, address: u64, len_bytes: u64) -> Result<Prepared> {
-        let machine = self.device.machine();
-        let facts = machine.backend().pointer_facts(address)?;
-        if facts.device != self.device.index() {
-            let detail = format!("on device {}, the rank's is {}", facts.device, self.device.index());
-            return Err(ErrorKind::Foreign { what: format!("memory at {address:#x}"), detail }.into());
-        }
-        if address % WINDOW_ALIGN_BYTES != 0 {
-            let (what, required) = ("address of a window", WINDOW_ALIGN_BYTES);
-            return Err(ErrorKind::Misaligned { what, found: address, required }.into());
-        }
-        let start = address - facts.mapping_base;
-        if start.checked_add(len_bytes).is_none_or(|end| end > facts.mapping_len_bytes) {
-            let hint = format!(
-                "the mapping ends {} bytes behind its start; register each physical allocation by itself",
-                facts.mapping_len_bytes - start
-            );
-            let what = format!("a window of {len_bytes} bytes that crosses the end of its mapping");
-            return Err(ErrorKind::Unsupported { what, hint }.into());
-        }
-        let physical = Arc::new(PhysicalAllocation::retain(machine, address)?);
-        Ok(self.prepared(physical, start, len_bytes, Some(address)))
-    }
-
-    fn prepared(
-        &self,
-        physical: Arc<PhysicalAllocation>,
-        start_bytes: u64,
-        len_bytes: u64,
-        user_address: Option<u64>,
-    ) -> Prepared {
-        let present = self.backings.iter().find(|backing| backing.is_of(&physical));
+    fn offer(&self, memory: &Memory) -> Offered {
+        let place = |backing: &Arc<Backing>| {
+            backing.place_of(&memory.segments).map(|place| place.in_space(backing.flat()).bytes)
+        };
         let offer = Offer {
             sequence: self.sequence,
-            len_bytes,
-            start_bytes,
-            alloc_len_bytes: physical.len_bytes(),
-            present_flat: present.map_or(NO_OFFSET, |backing| backing.flat().bytes),
+            len_bytes: memory.len_bytes,
+            start_bytes: memory.start_bytes,
+            n_segments: memory.segments.len() as u64,
         };
-        Prepared { physical, offer, user_address }
+        let segment_lens = memory.segments.iter().map(|segment| segment.len_bytes()).collect();
+        Offered { offer, segment_lens, places: self.backings.iter().filter_map(place).collect() }
     }
 
-    fn backing_at(&self, flat: u64) -> Result<Arc<Backing>> {
-        let backing = self.backings.iter().find(|backing| backing.flat().bytes == flat);
-        Ok(backing.expect("its offset was taken from this list").clone())
+    /// The mapping that covers an offset, and where in it that is.
+    fn backing_at(&self, flat: u64) -> (Arc<Backing>, AllocOffset) {
+        let covers = |backing: &&Arc<Backing>| {
+            flat.checked_sub(backing.flat().bytes).is_some_and(|offset| offset < backing.len_bytes())
+        };
+        let backing = self.backings.iter().find(covers).expect("its offset was taken from this list");
+        (backing.clone(), AllocOffset::new(flat - backing.flat().bytes))
     }
 
-    /// Maps the allocation where rank 0 says.
-    fn map(&mut self, physical: &Arc<PhysicalAllocation>, offers: &[Offer]) -> Result<Arc<Backing>> {
-        let len = offers.iter().map(|offer| offer.alloc_len_bytes).max().unwrap_or(0);
+    /// Maps the memory where rank 0 says.
+    fn map(&mut self, memory: &Memory, offers: &[Offered]) -> Result<Arc<Backing>> {
+        let len = offers.iter().map(Offered::mapped_bytes).max().unwrap_or(0);
         let mine = match self.bootstrap.rank() {
             0 => self.offsets.allocate(len).unwrap_or(NO_OFFSET),
             _ => NO_OFFSET,
         };
         let flat = exchange(&*self.bootstrap, "register: offset", &mine)?[0];
         if flat == NO_OFFSET {
-            let used = self.offsets.used_bytes();
-            let what = format!(
-                "an allocation of {len} bytes in a symmetric space of {} bytes a rank{} (SYMMEM_WIN_STRIDE makes it larger)",
-                self.space.stride_bytes(),
-                if used > 0 { format!(", {used} in use,") } else { String::new() },
-            );
-            return Err(ErrorKind::SizeOverflow { what }.into());
+            return Err(self.no_room(len));
         }
         let rank = self.bootstrap.rank();
-        let mapped = Backing::map(&self.space, rank, FlatOffset::new(flat), physical, &self.devices);
+        let flat_offset = FlatOffset::new(flat);
+        let mapped = Backing::map_all(&self.space, rank, flat_offset, &memory.segments, &self.devices);
         let (bootstrap, step) = (&*self.bootstrap, "register: mapped");
         let backing = with_peers(bootstrap, step, &self.space, &self.devices, mapped);
         match backing {
             Ok(backing) => {
-                self.backings.push(Arc::new(backing));
-                self.backing_at(flat)
+                let backing = Arc::new(backing);
+                self.backings.push(backing.clone());
+                Ok(backing)
             }
             Err(error) => {
                 // What this rank mapped is unmapped by now; the offset is free when all have come so far.
-                self.bootstrap.all_gather("register: undone", vec![])?;
+                gather(&*self.bootstrap, "register: undone", vec![])?;
                 if rank == 0 {
                     self.offsets.free(flat);
                 }
@@ -253,18 +238,36 @@ impl Registrar {
             }
         }
     }
+
+    fn no_room(&self, len: u64) -> crate::Error {
+        let used = self.offsets.used_bytes();
+        let what = format!(
+            "an allocation of {len} bytes in a symmetric space of {} bytes a rank{} (SYMMEM_WIN_STRIDE makes it larger)",
+            self.space.stride_bytes(),
+            if used > 0 { format!(", {used} in use,") } else { String::new() },
+        );
+        ErrorKind::SizeOverflow { what }.into()
+    }
 }
 
-/// The offset at which every rank has its allocation already, if it is the same.
-fn present_on_all(offers: &[Offer]) -> Option<u64> {
-    let flat = offers[0].present_flat;
-    (flat != NO_OFFSET && offers.iter().all(|offer| offer.present_flat == flat)).then_some(flat)
+/// The lowest offset at which every rank has its memory already.
+fn present_on_all(offers: &[Offered]) -> Option<u64> {
+    let by_all = |flat: &u64| offers.iter().all(|its| its.places.contains(flat));
+    offers[0].places.iter().copied().filter(by_all).min()
 }
 
-fn check(offers: &[Offer]) -> Result<()> {
-    let all = |value: fn(&Offer) -> u64| offers.iter().map(value).collect::<Vec<_>>();
+fn check(offers: &[Offered]) -> Result<()> {
+    let all = |value: fn(&Offer) -> u64| offers.iter().map(|its| value(&its.offer)).collect::<Vec<_>>();
     equal("the number of the registration", &all(|offer| offer.sequence))?;
     equal("the size of the window in bytes", &all(|offer| offer.len_bytes))?;
     equal("where the window starts in its allocation, in bytes", &all(|offer| offer.start_bytes))?;
+    equal("the number of physical allocations that the window lies in", &all(|offer| offer.n_segments))?;
+    // Each allocation must start at the same offset on all ranks; the last one may end anywhere.
+    let but_last =
+        |its: &Offered| format!("{:?}", its.segment_lens.split_last().map_or(&[][..], |(_, rest)| rest));
+    equal(
+        "the lengths in bytes of all but the last physical allocation of the window",
+        &offers.iter().map(but_last).collect::<Vec<_>>(),
+    )?;
     Ok(())
 }

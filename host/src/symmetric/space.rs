@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::machine::Machine;
 use crate::symmetric::FlatOffset;
+use crate::symmetric::ledger::Ledger;
 use crate::vmm::Reservation;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 pub struct SymmetricSpace {
     reservation: Arc<Reservation>,
     stride_bytes: u64,
+    ledger: Arc<Ledger>,
 }
 
 impl SymmetricSpace {
@@ -26,7 +28,7 @@ impl SymmetricSpace {
             crate::ErrorKind::SizeOverflow { what }
         })?;
         let reservation = Arc::new(Reservation::new(machine, len_bytes, align_bytes)?);
-        Ok(Self { reservation, stride_bytes })
+        Ok(Self { reservation, stride_bytes, ledger: Arc::default() })
     }
 
     /// Address of rank 0's byte 0.
@@ -50,7 +52,31 @@ impl SymmetricSpace {
         (bytes < self.stride_bytes).then_some(FlatOffset::new(bytes))
     }
 
+    /// What is mapped in it.
+    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
     pub(crate) fn reservation(&self) -> &Arc<Reservation> {
         &self.reservation
+    }
+}
+
+#[cfg(all(test, feature = "sim"))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const STRIDE: u64 = 64 << 20;
+
+    proptest! {
+        /// An address in the space belongs to one rank and one offset.
+        #[test]
+        fn addresses_and_offsets_are_each_others(rank in 0u32..3, other in 0u32..3, bytes in 0..STRIDE) {
+            let space = SymmetricSpace::new(&Machine::sim()?, 3, STRIDE, 2 << 20)?;
+            let address = space.address(rank, FlatOffset::new(bytes));
+            let found = space.offset_of(other, address);
+            prop_assert_eq!(found, (rank == other).then_some(FlatOffset::new(bytes)));
+        }
     }
 }

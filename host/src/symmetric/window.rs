@@ -1,7 +1,7 @@
 //! Windows: typed views of symmetric memory.
 
 use crate::machine::Device;
-use crate::symmetric::{AllocOffset, Backing, FlatOffset, SymmetricSpace, WindowOffset};
+use crate::symmetric::{AllocOffset, Backing, FlatOffset, IntervalIndex, SymmetricSpace, WindowOffset};
 use crate::{ErrorKind, Result};
 use bytemuck::Pod;
 use std::marker::PhantomData;
@@ -13,10 +13,12 @@ use std::sync::Arc;
 pub(crate) struct WindowInner {
     pub(crate) comm_id: u64,
     pub(crate) rank: u32,
+    /// Number of its registration: equal on all ranks.
+    pub(crate) number: u64,
     pub(crate) device: Device,
     pub(crate) space: Arc<SymmetricSpace>,
     pub(crate) backing: Arc<Backing>,
-    /// Where the window starts in its allocation.
+    /// Where the window starts in its backing.
     pub(crate) start: AllocOffset,
     pub(crate) len_bytes: u64,
     /// Where the caller has the memory mapped, if it was the caller's.
@@ -28,10 +30,23 @@ impl WindowInner {
         offset.in_allocation(self.start).in_space(self.backing.flat())
     }
 
+    /// Address of the first byte in this rank's own memory.
+    pub(crate) fn address(&self) -> u64 {
+        self.space.address(self.rank, self.flat(WindowOffset::new(0)))
+    }
+
+    /// Makes it known by its symmetric and by the caller's address.
+    pub(crate) fn enter(self: &Arc<Self>, index: &mut IntervalIndex<Self>) {
+        let flat_bytes = self.flat(WindowOffset::new(0)).bytes;
+        let user = self.user_address.filter(|&address| address != self.address());
+        for address in [Some(self.address()), user].into_iter().flatten() {
+            index.insert(address, self.len_bytes, flat_bytes, self);
+        }
+    }
+
     /// The offset in this window of a range of addresses inside it, by its symmetric or by the caller's address.
     pub(crate) fn find(&self, address: u64, len_bytes: u64) -> Option<WindowOffset> {
-        let symmetric = self.space.address(self.rank, self.flat(WindowOffset::new(0)));
-        [Some(symmetric), self.user_address].into_iter().flatten().find_map(|base| {
+        [Some(self.address()), self.user_address].into_iter().flatten().find_map(|base| {
             let offset = address.checked_sub(base)?;
             (offset.checked_add(len_bytes)? <= self.len_bytes).then_some(WindowOffset::new(offset))
         })
@@ -41,7 +56,8 @@ impl WindowInner {
 /// A range of symmetric memory that holds elements of type `T`: the same range on every rank.
 ///
 /// It keeps its memory mapped. Dropping it only marks it; the memory is unmapped when every rank has dropped its window
-/// and registers the next one, or when the communicator ends. Cloning gives another handle to the same window.
+/// and registers or deregisters the next one, or when the communicator ends. [`crate::Comm::deregister`] does it at once.
+/// A graph that captured an operation on the window keeps it, too. Cloning gives another handle to the same window.
 #[derive(Clone, Debug)]
 pub struct Window<T> {
     inner: Arc<WindowInner>,
@@ -51,6 +67,10 @@ pub struct Window<T> {
 impl<T: Pod> Window<T> {
     pub(crate) fn new(inner: Arc<WindowInner>) -> Self {
         Self { inner, element: PhantomData }
+    }
+
+    pub(crate) fn into_inner(self) -> Arc<WindowInner> {
+        self.inner
     }
 
     /// Number of elements.
@@ -65,7 +85,7 @@ impl<T: Pod> Window<T> {
 
     /// Address of the first element in this rank's own memory.
     pub fn address(&self) -> u64 {
-        self.inner.space.address(self.inner.rank, self.flat_offset())
+        self.inner.address()
     }
 
     /// Address at which this device sees the first element of `rank`; `None` if there is no such rank.

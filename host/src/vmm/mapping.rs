@@ -39,7 +39,9 @@ impl Mapping {
         Ok(Self { address, reservation: reservation.clone(), physical: physical.clone() })
     }
 
-    /// Gives `device` this access to all of it.
+    /// Gives `device` this access to all of it; rights are per device and mapping, and another mapping of the same
+    /// memory has its own. `cuMemSetAccess` takes them away again with [`Access::None`]; what takes them away for
+    /// certain, whatever a driver makes of that flag, is the end of the mapping.
     ///
     /// # Errors
     ///

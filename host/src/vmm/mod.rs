@@ -3,14 +3,38 @@
 //! Ownership spells out the order of release: a [`Mapping`] holds its [`Reservation`] and its [`PhysicalAllocation`], so
 //! neither goes before it. What a release answers is kept for the machine's next call
 //! ([`crate::Machine::take_deferred`]).
+//!
+//! | what | by |
+//! |---|---|
+//! | multiples of sizes and addresses | [`crate::Device::granularity`], [`common_granularity_bytes`] |
+//! | physical memory, export and import | [`PhysicalAllocation`], [`ShareBy`], [`fabric_support`] |
+//! | addresses, also at a hint | [`Reservation`], [`Placed`] |
+//! | memory at addresses, rights of each device | [`Mapping`] |
+//! | memory of one device alone | [`PlainAllocation`] |
+//! | vectors that grow | [`VmmVec`] (maps), [`CopyVec`] (copies), [`DeviceVec`] (what both can do) |
 
+mod copy_vec;
+mod device_vec;
+mod granularity;
 mod mapping;
 mod physical;
+mod plain;
+mod range;
 mod reservation;
+mod share;
+#[cfg(all(test, feature = "sim"))]
+mod tests;
+mod vec;
 
+pub use copy_vec::CopyVec;
+pub use device_vec::{DeviceVec, Growth};
+pub use granularity::common_granularity_bytes;
 pub use mapping::Mapping;
 pub use physical::PhysicalAllocation;
-pub use reservation::Reservation;
+pub use plain::PlainAllocation;
+pub use reservation::{Placed, Reservation};
+pub use share::{FabricSupport, ShareBy, fabric_support};
+pub use vec::VmmVec;
 
 use crate::{ErrorKind, Result};
 

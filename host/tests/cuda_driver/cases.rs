@@ -6,6 +6,7 @@ use std::sync::Arc;
 use symmem::ErrorKind;
 use symmem::backend::{Backend, LaunchShape};
 use symmem::cuda::{CudaMachine, driver};
+use symmem::vmm::{FabricSupport, fabric_support};
 
 /// One case with what its environment adds to or takes from the usual one, which has the fake driver.
 pub(crate) struct Case {
@@ -46,6 +47,7 @@ cases! {
     contexts_are_retained_when_used_and_released[] => contexts_retained_and_released;
     context_of_the_caller_is_restored[] => context_restored;
     copies_use_a_stream_of_their_own[] => copies;
+    memory_is_asked_for_and_the_fabric_probed[] => memory_facts;
     argument_arrives_whole[] => argument_arrives_whole;
     kernel_on_a_stream_of_another_device_is_refused[] => foreign_kernel;
     stream_of_another_device_is_refused[] => foreign_stream;
@@ -197,11 +199,28 @@ fn copies() {
     assert_eq!(bytes, [1, 2, 9, 9, 9]);
     machine.read(1, address + 60, &mut bytes[..4]).unwrap();
     assert_eq!(bytes[..4], [9, 9, 7, 7]);
+    machine.copy_within_device(1, address, address + 32, 3).unwrap();
+    machine.read(0, address + 31, &mut bytes).unwrap();
+    assert_eq!(bytes, [9, 1, 2, 9, 9]);
     machine.fill(0, 0, 9, 0).unwrap();
     machine.write(0, 0, &[]).unwrap();
 }
 
-const SHAPE: LaunchShape = LaunchShape { blocks: 1, threads: 32, shared_bytes: 0 , waits_itself: false };
+fn memory_facts() {
+    let machine = open();
+    assert_eq!(machine.memory_free_bytes(1).unwrap(), 3 << 20);
+    let granularity = machine.granularity(0).unwrap();
+    assert_eq!((granularity.minimum_bytes, granularity.recommended_bytes), (64 << 10, 2 << 20));
+    // The fake driver cannot create memory, so the probe says no, and why.
+    let device = symmem::Machine::from_backend(machine).device(0).unwrap();
+    match fabric_support(&device) {
+        FabricSupport::No { reason } => assert!(reason.contains("cuMemCreate"), "{reason}"),
+        FabricSupport::Yes => panic!("nothing was made"),
+    }
+    assert!(!driver::looked_up().contains(&"cuMemImportFromShareableHandle"));
+}
+
+const SHAPE: LaunchShape = LaunchShape { blocks: 1, threads: 32, shared_bytes: 0, waits_itself: false };
 
 fn argument_arrives_whole() {
     let machine = open();

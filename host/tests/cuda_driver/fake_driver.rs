@@ -8,8 +8,12 @@
 //! | `FAKE_CUDA_INIT` | what `cuInit` answers | 0 |
 //! | `FAKE_CUDA_FAULT` | what `cuStreamSynchronize` answers | 0 |
 
-#![allow(non_snake_case)]
-#![allow(clippy::missing_safety_doc)]
+#![allow(non_snake_case, reason = "the names are the driver's")]
+#![allow(
+    clippy::missing_safety_doc,
+    clippy::undocumented_unsafe_blocks,
+    reason = "one rule for all: pointers are what the CUDA driver API asks of the caller, and the test is the only caller"
+)]
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -221,6 +225,25 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: *mut u8, from: *const u8, n: usize
 unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut u8, from: *const u8, n: usize, stream: *mut usize) -> u32 {
     unsafe { to.copy_from_nonoverlapping(from, n) };
     unsafe { check_stream(stream) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyDtoDAsync_v2(to: *mut u8, from: *const u8, n: usize, stream: *mut usize) -> u32 {
+    unsafe { to.copy_from_nonoverlapping(from, n) };
+    unsafe { check_stream(stream) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> u32 {
+    unsafe { (free.write(3 << 20), total.write(1 << 30)) };
+    0
+}
+
+/// 64 KiB at least, 2 MiB recommended.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemGetAllocationGranularity(bytes: *mut usize, _: *const c_void, which: c_uint) -> u32 {
+    unsafe { bytes.write(if which == 0 { 64 << 10 } else { 2 << 20 }) };
+    0
 }
 
 #[unsafe(no_mangle)]

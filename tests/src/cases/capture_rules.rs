@@ -14,6 +14,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("capture_rules::stream_outside_after_eager_work", 1, stream_outside_after_eager_work),
         Case::new("capture_rules::stream_outside_during_capture", 1, stream_outside_during_capture),
         Case::new("capture_rules::no_registration_during_capture", 1, no_registration_during_capture),
+        Case::new("capture_rules::no_registration_while_any_known_stream_is_captured", 1, known_streams),
         Case::new("capture_rules::failed_work_ends_the_capture", 1, failed_work_ends_the_capture),
     ]
 }
@@ -117,6 +118,28 @@ fn no_registration_during_capture(context: &Context) -> Result<()> {
         expect("a registration in a capture", refused, kind!(Capture), &["window", "captur"])?;
     }
     ensure!(graph.facts()?.n_kernel_nodes == 2, "the capture itself goes on: {:?}", graph.facts()?);
+    rig.alloc::<f32>(1)?;
+    Ok(())
+}
+
+/// A stream that had an operation some time ago, and is captured now for something else.
+fn known_streams(context: &Context) -> Result<()> {
+    let mut rig = Rig::new(&context.machine()?, 1)?;
+    let mut windows = rig.alloc::<f32>(COUNT)?;
+    let (comm, first) = (&mut rig.comms[0], rig.streams[0].clone());
+    let second = Stream::new(comm.device())?;
+    for stream in [&first, &second] {
+        comm.all_reduce_in_place(&mut windows[0], Op::Sum, stream)?;
+    }
+    comm.synchronize(&second)?;
+    let (mut alloc, mut deregister) = (Ok(()), Ok(()));
+    first.capture(|| {
+        alloc = comm.alloc::<f32>(1).map(drop);
+        deregister = comm.deregister(windows.remove(0)).map(drop);
+        Ok(())
+    })?;
+    expect("a registration", alloc, kind!(Capture), &["registered", "captur"])?;
+    expect("a deregistration", deregister, kind!(Capture), &["deregistered", "captur"])?;
     rig.alloc::<f32>(1)?;
     Ok(())
 }

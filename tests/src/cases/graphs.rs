@@ -6,7 +6,8 @@ use crate::random::{Random, Values};
 use crate::rig::Rig;
 use anyhow::{Context as _, Result, ensure};
 use symmem::backend::GraphFacts;
-use symmem::{Algorithm, Collective, CommConfig, Dtype, GraphExec, Op};
+use symmem::symmetric::FlatOffset;
+use symmem::{Algorithm, Collective, CommConfig, Dtype, Graph, GraphExec, Op};
 
 /// Room for one message and a guard.
 const PITCH_BYTES: u64 = 64 << 10;
@@ -20,6 +21,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("graphs::eager_and_replay_mixed", 2, eager_and_replay_mixed),
         Case::new("graphs::two_graphs_take_turns", 2, two_graphs_take_turns),
         Case::new("graphs::window_dropped_after_capture", 2, window_dropped_after_capture),
+        Case::new("graphs::windows_live_as_long_as_their_graph", 2, windows_live_as_long_as_their_graph),
+        Case::new("graphs::a_launch_outlives_its_graph", 2, a_launch_outlives_its_graph),
     ]
 }
 
@@ -208,6 +211,67 @@ fn window_dropped_after_capture(context: &Context) -> Result<()> {
             backend.read(device.index(), at, bytemuck::cast_slice_mut(&mut found))?;
             ensure!(found == [sum; COUNT], "rank {}, round {round}: {:?}", comm.rank(), &found[..4]);
         }
+    }
+    Ok(())
+}
+
+/// An all-reduce of a window, captured on each rank; the windows are dropped.
+fn captured_alone(rig: &mut Rig, count: usize) -> Result<(Vec<Graph>, FlatOffset)> {
+    let mut windows = rig.alloc::<f32>(count)?;
+    let mut graphs = Vec::new();
+    rig.each(|comm, stream| {
+        let window = &mut windows[comm.rank() as usize];
+        graphs.push(stream.capture(|| comm.all_reduce_in_place(window, Op::Sum, stream))?);
+        Ok(())
+    })?;
+    Ok((graphs, windows[0].flat_offset()))
+}
+
+/// Where the next window goes.
+fn next_place(rig: &Rig) -> Result<FlatOffset> {
+    Ok(rig.alloc::<f32>(1)?[0].flat_offset())
+}
+
+/// As long as a graph or an executable one is there, on any rank; no longer.
+fn windows_live_as_long_as_their_graph(context: &Context) -> Result<()> {
+    let mut rig = rig_for(context, None)?;
+    let before = context.live();
+    let (graphs, flat) = captured_alone(&mut rig, 100)?;
+    ensure!(next_place(&rig)? != flat, "the graphs have it");
+    let mut execs = graphs.iter().map(Graph::instantiate).collect::<symmem::Result<Vec<_>>>()?;
+    drop(graphs);
+    ensure!(next_place(&rig)? != flat, "the executable graphs have it");
+    let last = execs.pop();
+    drop(execs);
+    ensure!(next_place(&rig)? != flat, "one rank's executable graph has it");
+    drop(last);
+    // The driver gives a graph's objects back on a thread of its own.
+    let freed =
+        (0..1000).map(|_| next_place(&rig)).find(|place| !matches!(place, Ok(place) if *place != flat));
+    ensure!(freed.transpose()? == Some(flat), "the place comes back when the graphs have gone");
+    drop(rig.alloc::<f32>(1)?);
+    rig.alloc::<f32>(1)?;
+    let after = context.live().map(|live| live.mappings);
+    ensure!(after <= before.map(|live| live.mappings + rig.comms.len()), "{before:?} became {after:?}");
+    Ok(())
+}
+
+/// The graph goes while its launch waits for a peer: what the launch uses stays.
+fn a_launch_outlives_its_graph(context: &Context) -> Result<()> {
+    for count in [100, 1 << 18] {
+        let mut rig = rig_for(context, None)?;
+        let (graphs, flat) = captured_alone(&mut rig, count)?;
+        let mut execs = graphs.iter().map(Graph::instantiate).collect::<symmem::Result<Vec<_>>>()?;
+        drop(graphs);
+        let last = execs.pop().context("there are ranks")?;
+        for (exec, stream) in execs.into_iter().zip(&rig.streams) {
+            exec.launch(stream)?;
+        }
+        ensure!(next_place(&rig)? != flat, "launches have it");
+        last.launch(&rig.streams[rig.comms.len() - 1])?;
+        drop(last);
+        drop(rig.alloc::<f32>(1)?);
+        rig.synchronize()?;
     }
     Ok(())
 }

@@ -3,9 +3,12 @@
 mod bad_input;
 mod bounded_waits;
 mod capture_rules;
+mod deregistration;
 mod determinism;
 mod epochs;
+mod faults;
 mod graphs;
+mod groups;
 mod lifetimes;
 mod matrix;
 pub(crate) mod processes;
@@ -13,6 +16,8 @@ mod registration;
 mod registration_errors;
 mod sequences;
 mod streams;
+mod vectors;
+mod windows;
 
 use crate::harness::Case;
 
@@ -28,9 +33,14 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         bounded_waits::cases(),
         registration::cases(),
         registration_errors::cases(),
+        windows::cases(),
+        deregistration::cases(),
+        groups::cases(),
         lifetimes::cases(),
         processes::cases(),
         bad_input::cases(),
+        faults::cases(),
+        vectors::cases(),
         determinism::cases(),
     ];
     topics.into_iter().flatten().collect()

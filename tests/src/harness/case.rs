@@ -12,6 +12,8 @@ pub(crate) enum RunsOn {
     Both,
     /// The simulated machine: the case shapes the machine itself.
     Sim,
+    /// The simulated machine, in a process of its own: the case counts what the process holds.
+    SimAlone,
     /// A host without GPUs, whatever the device asked for.
     HostWithoutGpu,
 }

@@ -10,11 +10,12 @@ use symmem::backend::MachineKind;
 /// Between two looks whether the child has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Runs a case on GPUs in a child process; kills it after `timeout`.
-pub(crate) fn run_in_child(name: &str, full: bool, timeout: Duration) -> Result<()> {
+/// Runs a case in a child process; kills it after `timeout`.
+pub(crate) fn run_in_child(name: &str, kind: MachineKind, full: bool, timeout: Duration) -> Result<()> {
     let program = std::env::current_exe().context("finding this program")?;
     let mut command = Command::new(program);
-    command.args(["--child", name]).args(full.then_some("--full"));
+    let device = if kind == MachineKind::Sim { "sim" } else { "cuda" };
+    command.args(["--child", name, "--device", device]).args(full.then_some("--full"));
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = spawned.context("starting a child process")?;
     let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
@@ -28,8 +29,8 @@ pub(crate) fn run_in_child(name: &str, full: bool, timeout: Duration) -> Result<
 }
 
 /// What `--child` does.
-pub(crate) fn run_here(name: &str, full: bool) -> ExitCode {
-    match find(name, full).and_then(|case| run(&case, MachineKind::Cuda, full)) {
+pub(crate) fn run_here(name: &str, kind: MachineKind, full: bool) -> ExitCode {
+    match find(name, kind, full).and_then(|case| run(&case, kind, full)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");
@@ -45,8 +46,11 @@ pub(crate) fn run(case: &Case, kind: MachineKind, full: bool) -> Result<()> {
     context.finish()
 }
 
-fn find(name: &str, full: bool) -> Result<Case> {
-    let gpus = symmem::Machine::cuda()?.backend().device_count();
+fn find(name: &str, kind: MachineKind, full: bool) -> Result<Case> {
+    let gpus = match kind {
+        MachineKind::Cuda => symmem::Machine::cuda()?.backend().device_count(),
+        MachineKind::Sim => 0,
+    };
     let cases = crate::cases::all(full, gpus);
     cases.into_iter().find(|case| case.name == name).with_context(|| format!("no case is named {name}"))
 }

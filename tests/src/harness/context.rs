@@ -1,5 +1,6 @@
 //! What a case is given: machines, and how thorough to be.
 
+use crate::faulty::{Faulty, faulty};
 use anyhow::{Result, ensure};
 use std::sync::{Arc, Mutex, PoisonError};
 use symmem::Machine;
@@ -29,24 +30,53 @@ impl Context {
         self.machine_with(|_| ())
     }
 
+    /// As [`Self::machine_with`], for a case that leaves something behind on purpose.
+    pub(crate) fn machine_to_leave(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Machine> {
+        let machine = self.machine_with(change)?;
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Ok(machine)
+    }
+
     /// As [`Self::machine`]; `change` shapes the simulated machine.
     pub(crate) fn machine_with(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Machine> {
-        let (machine, sim) = match self.kind {
-            MachineKind::Cuda => (Machine::cuda()?, None),
-            MachineKind::Sim => {
-                let mut config = SimConfig {
-                    n_devices: self.sim_devices,
-                    probe: ProbeKind::None,
-                    stall_grace_ms: 300,
-                    ..SimConfig::default()
-                };
-                change(&mut config);
-                let sim = SimMachine::new(config)?;
-                (Machine::from_backend(sim.clone()), Some(sim))
-            }
+        if self.kind == MachineKind::Cuda {
+            return Ok(self.keep(Machine::cuda()?, None));
+        }
+        let sim = self.new_sim(change)?;
+        Ok(self.keep(Machine::from_backend(sim.clone()), Some(sim)))
+    }
+
+    /// A fresh simulated machine, shaped by `change`, on which calls can be made to fail.
+    pub(crate) fn faulty_machine(
+        &self,
+        change: impl FnOnce(&mut SimConfig),
+    ) -> Result<(Machine, Arc<Faulty>)> {
+        let sim = self.new_sim(change)?;
+        let faulty = faulty(sim.clone());
+        Ok((self.keep(Machine::from_backend(faulty.clone()), Some(sim)), faulty))
+    }
+
+    /// Lets go of all machines opened so far, once [`Self::finish`] is content with them.
+    pub(crate) fn forget_machines(&self) -> Result<()> {
+        self.finish()?;
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(())
+    }
+
+    fn new_sim(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Arc<SimMachine>> {
+        let mut config = SimConfig {
+            n_devices: self.sim_devices,
+            probe: ProbeKind::None,
+            stall_grace_ms: 300,
+            ..SimConfig::default()
         };
+        change(&mut config);
+        Ok(SimMachine::new(config)?)
+    }
+
+    fn keep(&self, machine: Machine, sim: Option<Arc<SimMachine>>) -> Machine {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).push((machine.clone(), sim));
-        Ok(machine)
+        machine
     }
 
     /// Whether it is the simulated machine.
@@ -59,10 +89,15 @@ impl Context {
         if self.full { full } else { brief }
     }
 
+    /// The simulated machine opened last.
+    pub(crate) fn sim(&self) -> Option<Arc<SimMachine>> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.last().and_then(|(_, sim)| sim.clone())
+    }
+
     /// Live objects of the simulated machine opened last.
     pub(crate) fn live(&self) -> Option<LiveCounts> {
-        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.last().and_then(|(_, sim)| sim.as_ref()).map(|sim| sim.live())
+        self.sim().map(|sim| sim.live())
     }
 
     /// Fails if a destructor failed, or if the case left something on a simulated machine.

@@ -1,5 +1,5 @@
-//! Runs the cases: on the simulated machine in this process, on GPUs each in a child process that is killed when it
-//! takes too long.
+//! Runs the cases: on the simulated machine in this process, on GPUs (and where a case counts what its process holds)
+//! each in a child process that is killed when it takes too long.
 
 mod case;
 mod child;
@@ -12,6 +12,7 @@ pub(crate) use context::Context;
 pub(crate) use options::{DeviceChoice, Options};
 
 use std::process::ExitCode;
+use symmem::backend::MachineKind;
 
 /// What a program that runs the cases does.
 pub fn main() -> ExitCode {
@@ -23,7 +24,8 @@ pub fn main() -> ExitCode {
         }
     };
     if let Some(name) = &options.child {
-        return child::run_here(name, options.full);
+        let kind = if options.device == DeviceChoice::Sim { MachineKind::Sim } else { MachineKind::Cuda };
+        return child::run_here(name, kind, options.full);
     }
     if let Some(name) = &options.rank_program {
         let Some(program) = crate::cases::processes::program(name) else {

@@ -21,7 +21,7 @@ pub(crate) struct Options {
     pub(crate) device: DeviceChoice,
     /// `--full`, or `SYMMEM_TEST_FULL=1`: larger matrices, more rounds.
     pub(crate) full: bool,
-    /// `--child NAME`: run this one case on GPUs, in this process.
+    /// `--child NAME`: run this one case in this process; on GPUs, unless `--device sim`.
     pub(crate) child: Option<String>,
     /// `--rank-program NAME`: this process is a rank that runs the program of that name.
     pub(crate) rank_program: Option<String>,

@@ -3,6 +3,7 @@
 use super::{Case, DeviceChoice, Options, RunsOn, child};
 use anyhow::Result;
 use libtest_mimic::{Arguments, Failed, Trial};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -45,31 +46,53 @@ enum Fate {
     Fail(String),
 }
 
-/// The trials of a run. Those skipped are printed with the reason.
+/// The trials of a run. Those skipped are printed by their reasons.
 pub(crate) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial> {
-    let mut trials = Vec::new();
+    let (mut trials, mut skipped) = (Vec::new(), Skipped::default());
     let one_at_a_time = Arc::new(Mutex::new(()));
     for case in cases {
         if options.device != DeviceChoice::Cuda || case.runs_on == RunsOn::HostWithoutGpu {
             let fate = if case.runs_on == RunsOn::HostWithoutGpu { without_gpu() } else { Fate::Run };
             let (its, full) = (case.clone(), options.full);
-            trials.push(trial(format!("sim::{}", case.name), fate, options, move || run_on_sim(its, full)));
+            let run = move || match its.runs_on {
+                RunsOn::SimAlone => {
+                    child::run_in_child(&its.name, MachineKind::Sim, full, sim_patience(full))
+                }
+                _ => run_on_sim(its, full),
+            };
+            trials.push(trial(format!("sim::{}", case.name), fate, &mut skipped, run));
         }
         if options.device != DeviceChoice::Sim && case.runs_on == RunsOn::Both {
             let (name, full, lock) = (case.name.clone(), options.full, one_at_a_time.clone());
             let run = move || {
                 let _alone = lock.lock().unwrap_or_else(PoisonError::into_inner);
-                child::run_in_child(&name, full, patience(GPU_TIMEOUT, full))
+                child::run_in_child(&name, MachineKind::Cuda, full, patience(GPU_TIMEOUT, full))
             };
-            trials.push(trial(
-                format!("cuda::{}", case.name),
-                on_gpus(&case, options.device, gpus),
-                options,
-                run,
-            ));
+            let fate = on_gpus(&case, options.device, gpus);
+            trials.push(trial(format!("cuda::{}", case.name), fate, &mut skipped, run));
         }
     }
+    skipped.print(&options.arguments);
     trials
+}
+
+/// Names of the skipped trials, by the reason.
+#[derive(Default)]
+struct Skipped(BTreeMap<String, Vec<String>>);
+
+impl Skipped {
+    fn print(&self, arguments: &Arguments) {
+        for (why, names) in &self.0 {
+            let names: Vec<_> = names.iter().filter(|name| is_asked_for(name, arguments)).collect();
+            match &names[..] {
+                [] => {}
+                [name] => println!("SKIPPED {name}: {why}"),
+                [first, ..] => {
+                    println!("SKIPPED {} tests (`ignored` below, the first is {first}): {why}", names.len());
+                }
+            }
+        }
+    }
 }
 
 fn on_gpus(case: &Case, choice: DeviceChoice, gpus: &Gpus) -> Fate {
@@ -93,16 +116,14 @@ fn without_gpu() -> Fate {
 fn trial(
     name: String,
     fate: Fate,
-    options: &Options,
+    skipped: &mut Skipped,
     run: impl FnOnce() -> Result<()> + Send + 'static,
 ) -> Trial {
     match fate {
         Fate::Run => Trial::test(name, move || run().map_err(failed)),
         Fate::Fail(why) => Trial::test(name, move || Err(why.into())),
         Fate::Skip(why) => {
-            if is_asked_for(&name, &options.arguments) {
-                println!("SKIPPED {name}: {why}");
-            }
+            skipped.0.entry(why.clone()).or_default().push(name.clone());
             Trial::test(name, move || Err(why.into())).with_ignored_flag(true)
         }
     }
@@ -122,6 +143,10 @@ fn patience(brief: Duration, full: bool) -> Duration {
     if full { brief * FULL_FACTOR } else { brief }
 }
 
+fn sim_patience(full: bool) -> Duration {
+    patience(SIM_TIMEOUT, full)
+}
+
 /// Runs a case on a thread of its own, so that one that hangs is a failure and not a silence.
 fn run_on_sim(case: Case, full: bool) -> Result<()> {
     let (done, result) = channel();
@@ -130,7 +155,7 @@ fn run_on_sim(case: Case, full: bool) -> Result<()> {
         // Whoever gave up waiting has dropped the receiver.
         drop(done.send(outcome));
     })?;
-    let timeout = patience(SIM_TIMEOUT, full);
+    let timeout = sim_patience(full);
     match result.recv_timeout(timeout) {
         Ok(outcome) => outcome,
         Err(RecvTimeoutError::Timeout) => anyhow::bail!("still running after {} s", timeout.as_secs()),

@@ -20,7 +20,8 @@ pub(super) fn findings(ptx_version: Option<u32>) -> Vec<Finding> {
                 findings.push(Finding::new("GPUs", text).tried(tried));
                 return findings;
             }
-            Err(error) => tried.push(format!("{name}: {error}")),
+            // The loader's message names the library.
+            Err(error) => tried.push(error.to_string()),
         }
     }
     let text = "none: no CUDA driver; everything runs on the simulated machine";

@@ -77,7 +77,11 @@ fn multicast() -> Finding {
         Ok(value) => format!("{name}={value}"),
         Err(_) => format!("{name} is not set"),
     });
-    let text = if switch.is_on() { "on, where the devices have it".into() } else { switch.to_string() };
+    let text = if switch.is_on() {
+        "allowed where the devices have it; no kernel uses it yet".into()
+    } else {
+        switch.to_string()
+    };
     Finding::new("multicast", text).tried(values.into())
 }
 

@@ -51,6 +51,7 @@ fn candidates(tried: &mut Vec<String>) -> Vec<(&'static str, PathBuf)> {
             let files = folders
                 .stdout
                 .lines()
+                .filter(|folder| !folder.is_empty())
                 .map(|folder| PathBuf::from(folder).join("nvidia/nccl/lib").join(LIBRARY));
             let files: Vec<_> = files.collect();
             match files.iter().find(|file| file.is_file()) {

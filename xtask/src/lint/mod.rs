@@ -1,11 +1,14 @@
-//! `cargo xtask lint`: format, clippy for both targets, and tidy. All run; what failed is said together.
+//! `cargo xtask lint`: format, tidy, and clippy and rustdoc for both targets. All run; what failed is said together.
 
 mod tidy;
 
 use crate::shell;
 use anyhow::{Result, bail};
+use std::process::Command;
 use symmem_builder::command::DEVICE_TARGET;
 use symmem_builder::rust_src::{self, Compiler, RustSrc};
+
+const DENY: &str = "-Dwarnings";
 
 /// Arguments of `lint`.
 #[derive(clap::Args)]
@@ -23,34 +26,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     take(tidy::run());
     if !args.text_only {
         take(clippy_host());
-        take(clippy_device());
+        take(doc_host());
+        take(on_device("clippy").and_then(|mut clippy| shell::run(clippy.args(["--", DENY]))));
+        take(on_device("doc").and_then(|mut doc| shell::run(doc.arg("--no-deps").env("RUSTDOCFLAGS", DENY))));
     }
     if failed.is_empty() { Ok(()) } else { bail!("lint:\n  {}", failed.join("\n  ")) }
 }
 
 fn clippy_host() -> Result<()> {
-    let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-Dwarnings"];
+    let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", DENY];
     shell::run(&mut shell::cargo(&clippy)?)
 }
 
-/// Kernels exist only on the device's target, so clippy sees them only there.
-fn clippy_device() -> Result<()> {
+fn doc_host() -> Result<()> {
+    let mut doc = shell::cargo(&["doc", "--workspace", "--no-deps", "--locked"])?;
+    shell::run(doc.env("RUSTDOCFLAGS", DENY))
+}
+
+/// `cargo` with `subcommand` on the device crate for its own target: only there it has kernels.
+fn on_device(subcommand: &str) -> Result<Command> {
     let device = shell::device_dir();
     let stage = shell::target_dir()?.join("stage1");
     let source = rust_src::obtain(&Compiler::find(&device)?, &device, &stage)?;
-    let mut clippy = symmem_builder::environment::tool("cargo", &device);
-    clippy.args([
-        "clippy",
-        "--locked",
-        "--lib",
-        "-Zbuild-std=core",
-        "--target",
-        DEVICE_TARGET,
-        "--target-dir",
-    ]);
-    clippy.arg(stage.join("clippy")).args(["--", "-Dwarnings"]).env("RUSTC_BOOTSTRAP", "1");
+    let mut cargo = symmem_builder::environment::tool("cargo", &device);
+    cargo.args([subcommand, "--locked", "--lib", "-Zbuild-std=core", "--target", DEVICE_TARGET]);
+    cargo.arg("--target-dir").arg(stage.join("lint")).env("RUSTC_BOOTSTRAP", "1");
     if let RustSrc::Unpacked(library) = &source {
-        clippy.env("__CARGO_TESTS_ONLY_SRC_ROOT", library);
+        cargo.env("__CARGO_TESTS_ONLY_SRC_ROOT", library);
     }
-    shell::run(&mut clippy)
+    Ok(cargo)
 }

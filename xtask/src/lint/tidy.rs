@@ -53,6 +53,7 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 fn check(text: &str) -> Vec<(usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut findings = Vec::new();
+    let has_one_safety_rule = has_one_safety_rule(text);
     if !text.starts_with("//!") {
         findings.push((1, "a module opens with a `//!` line that says what it is for".into()));
     }
@@ -66,7 +67,7 @@ fn check(text: &str) -> Vec<(usize, String)> {
         if line.ends_with([' ', '\t']) {
             findings.push((index + 1, "a trailing blank".into()));
         }
-        if opens_unsafe_block(line) && !has_safety_comment(&lines[..index], line) {
+        if !has_one_safety_rule && opens_unsafe_block(line) && !has_safety_comment(&lines[..index], line) {
             findings.push((index + 1, "an `unsafe` block without a `// SAFETY:` sentence above it".into()));
         }
         if let Some(len) = function_len(&lines[index..]).filter(|&len| len > FUNCTION_LINES_MAX) {
@@ -74,6 +75,14 @@ fn check(text: &str) -> Vec<(usize, String)> {
         }
     }
     findings
+}
+
+/// The module turns clippy's rule on SAFETY comments off for itself and gives the reason.
+fn has_one_safety_rule(text: &str) -> bool {
+    let attributes = ["\n#![expect(", "\n#![allow("].into_iter().flat_map(|open| text.split(open).skip(1));
+    attributes
+        .filter_map(|rest| rest.split_once(")]"))
+        .any(|(lint, _)| lint.contains("clippy::undocumented_unsafe_blocks") && lint.contains("reason = \""))
 }
 
 /// Code before a comment and outside a string has `unsafe {`.
@@ -148,6 +157,8 @@ mod tests {
             "f(unsafe { g() }); // SAFETY: it is.",
             "let s = \"unsafe {\";",
             "// unsafe { is a comment }",
+            "#![expect(clippy::undocumented_unsafe_blocks, reason = \"one rule\")]\nunsafe { f() }",
+            "#![allow(\n    clippy::undocumented_unsafe_blocks,\n    reason = \"one rule\"\n)]\nunsafe { f() }",
             "unsafe fn f() {}\nunsafe impl A for B {}\nunsafe extern \"C\" {}",
         ] {
             assert_eq!(found(text), [], "{text}");
@@ -165,6 +176,8 @@ mod tests {
                 4,
                 "an `unsafe` block",
             ),
+            ("#![allow(clippy::undocumented_unsafe_blocks)]\nunsafe { f() }", 3, "an `unsafe` block"),
+            ("#![allow(dead_code, reason = \"none\")]\nunsafe { f() }", 3, "an `unsafe` block"),
             ("// A comment.\nunsafe { f() }", 3, "an `unsafe` block"),
         ] {
             let found = found(text);

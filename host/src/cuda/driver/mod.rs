@@ -1,6 +1,6 @@
 //! The functions of the CUDA driver, each bound separately when it is first called.
 //!
-//! `cust` names 105 functions of `libcuda.so`. This crate defines them ([`exported`]) and forwards to the driver's own,
+//! `cust` names 105 functions of `libcuda.so`. This crate defines them (`exported`) and forwards to the driver's own,
 //! so that a program links without CUDA, starts without a driver, and meets an old driver's lack of a function only
 //! where that function is called.
 //!

@@ -19,14 +19,6 @@ driver_functions! { as cust_raw {
     );
     fn cuMemRelease(handle: CUmemGenericAllocationHandle);
     fn cuMemRetainAllocationHandle(handle: *mut CUmemGenericAllocationHandle, addr: *mut c_void);
-    fn cuMemExportToShareableHandle(
-        shareable_handle: *mut c_void, handle: CUmemGenericAllocationHandle,
-        handle_type: CUmemAllocationHandleType, flags: c_ulonglong
-    );
-    fn cuMemImportFromShareableHandle(
-        handle: *mut CUmemGenericAllocationHandle, os_handle: *mut c_void,
-        sh_handle_type: CUmemAllocationHandleType
-    );
     fn cuMemAddressReserve(
         ptr: *mut CUdeviceptr, size: usize, alignment: usize, addr: CUdeviceptr, flags: c_ulonglong
     );
@@ -46,6 +38,11 @@ driver_functions! { as cust_raw {
     fn cuGraphInstantiateWithFlags(ph_graph_exec: *mut CUgraphExec, h_graph: CUgraph, flags: c_ulonglong);
     fn cuGraphLaunch(h_graph_exec: CUgraphExec, h_stream: CUstream);
     fn cuGraphExecDestroy(h_graph_exec: CUgraphExec);
+    fn cuUserObjectCreate(
+        object: *mut CUuserObject, pointer: *mut c_void, destroy: CUhostFn, references: c_uint, flags: c_uint
+    );
+    fn cuUserObjectRelease(object: CUuserObject, count: c_uint);
+    fn cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: c_uint, flags: c_uint);
 } }
 
 driver_functions! { by hand {
@@ -54,6 +51,14 @@ driver_functions! { by hand {
     fn cuGetErrorString(error: c_uint, text: *mut *const c_char);
     // CUDA 12.4: makes a lazily loaded function resident.
     fn cuFuncLoad(function: CUfunction);
+    // `cust_raw`'s enum of handle types lacks fabric handles (CUDA 12.3).
+    fn cuMemExportToShareableHandle(
+        shareable_handle: *mut c_void, handle: CUmemGenericAllocationHandle, handle_type: c_uint,
+        flags: c_ulonglong
+    );
+    fn cuMemImportFromShareableHandle(
+        handle: *mut CUmemGenericAllocationHandle, os_handle: *mut c_void, sh_handle_type: c_uint
+    );
     // `cust_raw` lacks the attributes of mappings.
     fn cuPointerGetAttribute(data: *mut c_void, attribute: c_int, ptr: CUdeviceptr);
     // Answers words that later drivers may extend.

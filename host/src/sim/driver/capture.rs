@@ -6,7 +6,7 @@
 use super::graph::{Graph, Node, NodeIndex, Work};
 use super::{Driver, find, find_mut};
 use crate::Result;
-use crate::backend::{CaptureState, GraphHandle, StreamHandle};
+use crate::backend::{CaptureState, GraphHandle, StreamHandle, Token};
 use crate::sim::result::{
     CAPTURE_INVALIDATED, CAPTURE_UNJOINED, CAPTURE_UNMATCHED, CAPTURE_WRONG_THREAD, ILLEGAL_STATE,
 };
@@ -27,6 +27,7 @@ pub(super) struct Capture {
     origin: StreamHandle,
     thread: ThreadId,
     nodes: Vec<Node>,
+    kept: Vec<Token>,
     invalidated: bool,
 }
 
@@ -41,7 +42,8 @@ impl Driver {
         }
         stream.capture = Some(StreamCapture { id, after: Vec::new() });
         let thread = std::thread::current().id();
-        self.captures.insert(id, Capture { origin: handle, thread, nodes: Vec::new(), invalidated: false });
+        let (nodes, kept) = (Vec::new(), Vec::new());
+        self.captures.insert(id, Capture { origin: handle, thread, nodes, kept, invalidated: false });
         Ok(())
     }
 
@@ -77,7 +79,7 @@ impl Driver {
             return Err(CAPTURE_UNJOINED.of(CALL, format!("{stream:?}, which was forked and not joined")));
         }
         let graph = GraphHandle(self.next_handle());
-        self.graphs.insert(graph, Arc::new(Graph { nodes: capture.nodes }));
+        self.graphs.insert(graph, Arc::new(Graph { nodes: capture.nodes, _kept: capture.kept }));
         Ok(graph)
     }
 
@@ -95,6 +97,17 @@ impl Driver {
             let part = stream.capture.as_ref().filter(|part| part.id == id)?;
             part.after.iter().any(|&node| !reached[node]).then_some(handle)
         })
+    }
+
+    /// `cuGraphRetainUserObject`, on the graph that a stream is being captured into.
+    pub(crate) fn capture_retain(&mut self, handle: StreamHandle, token: Token) -> Result<()> {
+        const CALL: &str = "cuGraphRetainUserObject";
+        self.refuse_broken_capture(handle, CALL)?;
+        let Some(part) = &find(&self.streams, handle, CALL)?.capture else {
+            return Err(ILLEGAL_STATE.of(CALL, format!("{handle:?}, which is not being captured")));
+        };
+        self.captures.get_mut(&part.id).expect("a stream names a live capture").kept.push(token);
+        Ok(())
     }
 
     /// `cuStreamIsCapturing`, with the capture's id.

@@ -4,7 +4,7 @@ use super::module::Launch;
 use super::task::TaskId;
 use super::{Driver, find, find_mut};
 use crate::Result;
-use crate::backend::{GraphExecHandle, GraphFacts, GraphHandle, StreamHandle};
+use crate::backend::{GraphExecHandle, GraphFacts, GraphHandle, StreamHandle, Token};
 use std::sync::Arc;
 
 /// A node's place in its graph. Nodes come behind what they wait for.
@@ -30,6 +30,8 @@ pub(super) struct Node {
 #[derive(Debug)]
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
+    /// Held for its destructors.
+    pub(super) _kept: Vec<Token>,
 }
 
 /// An executable graph. Launches of one never overlap.
@@ -72,7 +74,7 @@ impl Driver {
     }
 
     /// Adds a graph's work behind `entry`; gives the task that ends it.
-    fn add_nodes(&mut self, graph: &Graph, entry: &[TaskId]) -> TaskId {
+    fn add_nodes(&mut self, graph: &Arc<Graph>, entry: &[TaskId]) -> TaskId {
         let mut tasks: Vec<TaskId> = Vec::with_capacity(graph.nodes.len());
         for node in &graph.nodes {
             let behind: Vec<TaskId> = node.after.iter().map(|&index| tasks[index]).collect();
@@ -83,7 +85,7 @@ impl Driver {
             });
         }
         tasks.extend(entry);
-        self.tasks.add(None, &tasks)
+        self.tasks.add_end(graph.clone(), &tasks)
     }
 
     /// `cuGraphDestroy`. Executable graphs made of it live on.

@@ -44,7 +44,7 @@ impl Statics {
     }
 
     fn allocate(memory: &mut Memory, device: u32, len_bytes: u64) -> Result<Self> {
-        let physical = memory.create(device, len_bytes)?;
+        let physical = memory.create(device, len_bytes, false)?;
         let address = match memory.reserve(len_bytes, 0, 0) {
             Ok(address) => address,
             Err(error) => {

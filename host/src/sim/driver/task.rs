@@ -1,5 +1,6 @@
 //! Work and the order it must keep: each task waits for others, whatever stream or graph it came from.
 
+use super::graph::Graph;
 use super::module::Launch;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,6 +14,8 @@ struct Task {
     launch: Option<Arc<Launch>>,
     n_unfinished: usize,
     dependents: Vec<TaskId>,
+    /// The graph whose launch this task ends, held for what it keeps.
+    _graph: Option<Arc<Graph>>,
 }
 
 /// All unfinished tasks. A task that is not here is done.
@@ -26,6 +29,20 @@ pub(crate) struct Tasks {
 impl Tasks {
     /// Adds work that starts when all of `after` is done.
     pub(crate) fn add(&mut self, launch: Option<Arc<Launch>>, after: &[TaskId]) -> TaskId {
+        self.add_task(launch, None, after)
+    }
+
+    /// Adds the end of a launch of `graph`, which it keeps till then.
+    pub(super) fn add_end(&mut self, graph: Arc<Graph>, after: &[TaskId]) -> TaskId {
+        self.add_task(None, Some(graph), after)
+    }
+
+    fn add_task(
+        &mut self,
+        launch: Option<Arc<Launch>>,
+        graph: Option<Arc<Graph>>,
+        after: &[TaskId],
+    ) -> TaskId {
         let id = self.next;
         self.next += 1;
         let mut n_unfinished = 0;
@@ -35,7 +52,7 @@ impl Tasks {
                 n_unfinished += 1;
             }
         }
-        self.unfinished.insert(id, Task { launch, n_unfinished, dependents: Vec::new() });
+        self.unfinished.insert(id, Task { launch, n_unfinished, dependents: Vec::new(), _graph: graph });
         if n_unfinished == 0 {
             self.start(id);
         }
@@ -95,7 +112,8 @@ mod tests {
         assert!(tasks.is_done(free));
         // Work without a kernel that is held open by hand.
         let open = 100;
-        tasks.unfinished.insert(open, Task { launch: None, n_unfinished: 0, dependents: Vec::new() });
+        let task = Task { launch: None, n_unfinished: 0, dependents: Vec::new(), _graph: None };
+        tasks.unfinished.insert(open, task);
         let first = tasks.add(None, &[open, free]);
         let second = tasks.add(None, &[first, open]);
         assert!(!tasks.is_done(first) && !tasks.is_done(second));

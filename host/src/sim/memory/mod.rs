@@ -8,6 +8,7 @@ pub(crate) mod access;
 pub(crate) mod address_map;
 mod copy;
 mod physical;
+mod plain;
 mod reservation;
 mod transfer;
 mod vmm;
@@ -47,6 +48,15 @@ struct HostMemory {
     physical: u32,
 }
 
+/// Memory of one device with an address, for that device alone.
+#[derive(Debug)]
+struct PlainMemory {
+    /// Keeps the addresses.
+    place: Reservation,
+    device: u32,
+    physical: u32,
+}
+
 /// Numbers of live objects, for tests that look for leaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MemoryCounts {
@@ -54,6 +64,7 @@ pub(crate) struct MemoryCounts {
     pub(crate) mappings: usize,
     pub(crate) reservations: usize,
     pub(crate) host_allocations: usize,
+    pub(crate) plain_allocations: usize,
 }
 
 /// All memory of one machine.
@@ -67,6 +78,7 @@ pub(crate) struct Memory {
     /// By number; a number is used again when its allocation is gone.
     allocations: Vec<Option<Allocation>>,
     host: BTreeMap<u64, HostMemory>,
+    plain: BTreeMap<u64, PlainMemory>,
     /// Bytes in use on each device.
     used_bytes: Vec<u64>,
     next_handle: u64,
@@ -85,6 +97,7 @@ impl Memory {
             handles: HashMap::new(),
             allocations: Vec::new(),
             host: BTreeMap::new(),
+            plain: BTreeMap::new(),
             used_bytes: vec![0; n_devices as usize],
             next_handle: 1,
             gone: Vec::new(),
@@ -103,12 +116,19 @@ impl Memory {
             mappings: self.map.iter().filter(|mapping| mapping.handle.is_some()).count(),
             reservations: self.reservations.len(),
             host_allocations: self.host.len(),
+            plain_allocations: self.plain.len(),
         }
     }
 
     /// Whether memory of another process is here: that process may change it at any time.
     pub(crate) fn is_shared(&self) -> bool {
-        self.allocations.iter().flatten().any(|allocation| !allocation.memory.charged)
+        let mut memories = self.allocations.iter().flatten().map(|allocation| &allocation.memory);
+        memories.any(|memory| memory.device != address_map::HOST && !memory.charged)
+    }
+
+    /// Memory of a device that nobody uses, in bytes.
+    pub(crate) fn free_bytes(&self, device: u32) -> u64 {
+        self.device_memory_bytes - self.used_bytes[device as usize]
     }
 
     /// Numbers of the allocations that went since the last call.

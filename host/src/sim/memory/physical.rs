@@ -23,6 +23,8 @@ pub(crate) struct Physical {
     pub(crate) identity: Identity,
     /// Made here, so that it counts against this process's device memory.
     pub(crate) charged: bool,
+    /// Was made with a handle type that can be exported.
+    pub(crate) exportable: bool,
 }
 
 impl Physical {
@@ -35,7 +37,7 @@ impl Physical {
         // A file that cannot shrink never turns an access of a mapping into SIGBUS.
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).map_err(failed)?;
         let identity = identity(fd.as_fd()).map_err(failed)?;
-        Ok(Self { fd, len_bytes, device, identity, charged: true })
+        Ok(Self { fd, len_bytes, device, identity, charged: true, exportable: true })
     }
 
     /// Takes memory that another process made.
@@ -56,7 +58,7 @@ impl Physical {
         let len_bytes = fstat(fd).map_err(|errno| refused(&errno.to_string()))?.st_size as u64;
         let identity = identity(fd).map_err(|errno| refused(&errno.to_string()))?;
         let fd = duplicate(fd)?;
-        Ok(Self { fd, len_bytes, device, identity, charged: false })
+        Ok(Self { fd, len_bytes, device, identity, charged: false, exportable: true })
     }
 
     /// A new descriptor for the memory, for the caller to keep or send.

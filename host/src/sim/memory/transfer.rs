@@ -53,7 +53,7 @@ impl Memory {
     }
 
     /// Calls `part(mapping, address, len_bytes)` for each part of a range after it has checked them all.
-    fn for_each_part(
+    pub(super) fn for_each_part(
         &self,
         call: &'static str,
         device: u32,

@@ -24,20 +24,26 @@ fn require_granular(value: u64, what: &str, call: &'static str) -> Result<()> {
 }
 
 impl Memory {
-    /// `cuMemCreate`.
-    pub(crate) fn create(&mut self, device: u32, len_bytes: u64) -> Result<PhysicalHandle> {
+    /// `cuMemCreate`; `exportable`: with a file descriptor among the requested handle types.
+    pub(crate) fn create(&mut self, device: u32, len_bytes: u64, exportable: bool) -> Result<PhysicalHandle> {
         const CALL: &str = "cuMemCreate";
         require(len_bytes > 0, CALL, || "a size of 0".into())?;
         require_granular(len_bytes, "size", CALL)?;
-        let free = self.device_memory_bytes - self.used_bytes[device as usize];
+        let physical = self.charge(device, len_bytes, CALL)?;
+        self.allocations[physical as usize].as_mut().expect("just made").memory.exportable = exportable;
+        Ok(self.name(physical))
+    }
+
+    /// Takes memory from a device; gives the allocation's number.
+    pub(super) fn charge(&mut self, device: u32, len_bytes: u64, call: &'static str) -> Result<u32> {
+        let free = self.free_bytes(device);
         if len_bytes > free {
             let operand = format!("{len_bytes} bytes on device {device}, which has {free} free");
-            return Err(OUT_OF_MEMORY.of(CALL, operand));
+            return Err(OUT_OF_MEMORY.of(call, operand));
         }
         let physical = Physical::create(device, len_bytes)?;
         self.used_bytes[device as usize] += len_bytes;
-        let physical = self.keep(physical);
-        Ok(self.name(physical))
+        Ok(self.keep(physical))
     }
 
     /// The allocation number behind a handle that is referenced.
@@ -69,8 +75,10 @@ impl Memory {
 
     /// `cuMemExportToShareableHandle`.
     pub(crate) fn export(&self, handle: PhysicalHandle) -> Result<OwnedFd> {
-        let physical = self.referenced(handle, "cuMemExportToShareableHandle")?;
-        self.allocation(physical).export()
+        const CALL: &str = "cuMemExportToShareableHandle";
+        let memory = self.allocation(self.referenced(handle, CALL)?);
+        require(memory.exportable, CALL, || "an allocation without an exportable handle type".into())?;
+        memory.export()
     }
 
     /// `cuMemImportFromShareableHandle`. A descriptor of an allocation of this machine gives a new handle to it.

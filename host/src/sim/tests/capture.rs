@@ -124,7 +124,7 @@ fn what_a_capturing_stream_does_not_allow_breaks_the_capture() {
         }
         assert_eq!(bed.machine.capture_state(bed.streams[0]).unwrap(), CaptureState::Invalidated, "{name}");
         let function = bed.function(0, "copy_add");
-        let shape = LaunchShape { blocks: 1, threads: 1, shared_bytes: 0 , waits_itself: false };
+        let shape = LaunchShape { blocks: 1, threads: 1, shared_bytes: 0, waits_itself: false };
         refused(bed.machine.launch(bed.streams[0], function, shape, &[0; 24]), 901);
         refused(bed.machine.capture_end(bed.streams[0]), 901);
         bed.add(0, word, word, 1);

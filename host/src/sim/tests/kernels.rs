@@ -1,6 +1,7 @@
 //! Kernels that work: alone, in blocks, between devices.
 
 use super::*;
+use crate::sim::ProbeKind;
 
 #[test]
 fn threads_know_who_they_are() {
@@ -164,7 +165,8 @@ fn modules_must_fit_the_driver_and_the_device() {
 #[test]
 fn ranks_exchange_words_in_every_size_and_seed() {
     for (n_ranks, threads, seed) in [(1, 32, 1), (2, 64, 2), (3, 33, 3), (5, 128, 4), (8, 256, 5)] {
-        let bed = Bed::new(SimConfig { n_devices: n_ranks, seed, ..SimConfig::default() });
+        let bed =
+            Bed::new(SimConfig { n_devices: n_ranks, seed, probe: ProbeKind::Hops, ..SimConfig::default() });
         let stride = 2 * GRAIN;
         let base = bed.machine.address_reserve(stride * u64::from(n_ranks), 0, 0).unwrap();
         for rank in 0..n_ranks {

@@ -7,7 +7,7 @@ mod order;
 mod reports;
 mod vmm;
 
-use super::{LiveCounts, SimConfig, SimMachine};
+use super::{LiveCounts, ProbeKind, SimConfig, SimMachine};
 use crate::backend::{Access, Backend, FunctionHandle, LaunchShape, ModuleHandle, StreamHandle};
 use crate::{Error, ErrorKind};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Bed {
     }
 
     pub(crate) fn with_devices(n_devices: u32) -> Self {
-        Self::new(SimConfig { n_devices, ..SimConfig::default() })
+        Self::new(SimConfig { n_devices, probe: ProbeKind::Hops, ..SimConfig::default() })
     }
 
     /// Memory of `device` that all can read and write.
@@ -57,7 +57,7 @@ impl Bed {
     /// Launches a kernel with 64-bit arguments on the device's stream.
     pub(crate) fn launch(&self, device: u32, name: &str, (blocks, threads): (u32, u32), arguments: &[u64]) {
         let function = self.function(device, name);
-        let shape = LaunchShape { blocks, threads, shared_bytes: 0 , waits_itself: false };
+        let shape = LaunchShape { blocks, threads, shared_bytes: 0, waits_itself: false };
         let bytes: Vec<u8> = arguments.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.machine.launch(self.streams[device as usize], function, shape, &bytes).unwrap();
     }

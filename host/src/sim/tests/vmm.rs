@@ -65,6 +65,24 @@ fn refusals() {
             m.mem_set_access(a, GRAIN, 0, Access::Read)?;
             m.read(0, a + GRAIN - 2, &mut [0; 4])
         }),
+        ("allocate 0 plain bytes", 1, |m, _, _| m.mem_alloc(0, 0).map(drop)),
+        ("allocate more plain memory than there is", 2, |m, _, _| m.mem_alloc(0, 8 * GRAIN).map(drop)),
+        ("free plain memory twice", 1, |m, _, _| {
+            let address = m.mem_alloc(0, 1)?;
+            m.mem_free(0, address)?;
+            m.mem_free(0, address)
+        }),
+        ("free plain memory of another device", 1, |m, _, _| m.mem_free(1, m.mem_alloc(0, 1)?)),
+        ("free a mapping as plain memory", 1, |m, a, _| m.mem_free(0, a)),
+        ("retain plain memory", 1, |m, _, _| m.mem_retain(m.mem_alloc(0, 1)?).map(drop)),
+        ("unmap plain memory", 1, |m, _, _| m.mem_unmap(m.mem_alloc(0, 1)?, GRAIN)),
+        ("rights on plain memory", 1, |m, _, _| m.mem_set_access(m.mem_alloc(0, 1)?, GRAIN, 1, Access::Read)),
+        ("read plain memory of a peer", 1, |m, _, _| m.read(1, m.mem_alloc(0, 1)?, &mut [0; 4])),
+        ("copy onto itself", 1, |m, _, _| {
+            let address = m.mem_alloc(0, 100)?;
+            m.copy_within_device(0, address, address + 50, 51)
+        }),
+        ("copy without rights", 1, |m, a, _| m.copy_within_device(0, a, m.mem_alloc(0, 1)?, 4)),
         ("facts of nothing", 1, |m, _, _| m.pointer_facts(64).map(drop)),
         ("facts of host memory", 1, |m, _, _| m.pointer_facts(m.host_alloc(1)?.device).map(drop)),
         ("allocate 0 bytes of the host", 1, |m, _, _| m.host_alloc(0).map(drop)),
@@ -156,6 +174,25 @@ fn a_mapping_keeps_memory_alive_and_gives_its_handle_back() {
     machine.mem_create(0, 8 * GRAIN).unwrap();
 }
 
+#[test]
+fn plain_memory_is_counted_and_copied() {
+    let machine = machine();
+    let free_bytes = machine.memory_free_bytes(0).unwrap();
+    let (from, to) = (machine.mem_alloc(0, GRAIN + 1).unwrap(), machine.mem_alloc(0, 200_000).unwrap());
+    assert_eq!(free_bytes - machine.memory_free_bytes(0).unwrap(), 3 * GRAIN);
+    let bytes: Vec<u8> = (0..150_001_u32).map(|n| (n % 251) as u8).collect();
+    machine.write(0, from + 3, &bytes).unwrap();
+    machine.copy_within_device(0, from + 3, to + 7, bytes.len() as u64).unwrap();
+    let mut back = vec![0; bytes.len()];
+    machine.read(0, to + 7, &mut back).unwrap();
+    assert_eq!(back, bytes);
+    for address in [from, to] {
+        machine.mem_free(0, address).unwrap();
+    }
+    assert_eq!(machine.memory_free_bytes(0).unwrap(), free_bytes);
+    assert_eq!(machine.live(), LiveCounts::default());
+}
+
 fn import_and_read(machine: &SimMachine, fd: &OwnedFd, device: u32) -> (u32, Vec<u8>) {
     let physical = machine.mem_import(fd.as_fd()).unwrap();
     let address = machine.address_reserve(GRAIN, 0, 0).unwrap();
@@ -220,6 +257,7 @@ fn live_counts_come_back_to_where_they_were() {
     let (address, physical) = mapped(machine);
     let import = machine.mem_import(machine.mem_export(physical).unwrap().as_fd()).unwrap();
     let host = machine.host_alloc(5000).unwrap();
+    let plain = machine.mem_alloc(1, 5000).unwrap();
     let stream = machine.stream_create(1).unwrap();
     let event = machine.event_create(1, true).unwrap();
     let module = machine.module_load(1, KERNELS, "here").unwrap();
@@ -231,6 +269,7 @@ fn live_counts_come_back_to_where_they_were() {
         mappings: before.mappings + 1,
         reservations: before.reservations + 1,
         host_allocations: before.host_allocations + 1,
+        plain_allocations: before.plain_allocations + 1,
         streams: before.streams + 1,
         events: before.events + 1,
         modules: before.modules + 1,
@@ -243,6 +282,7 @@ fn live_counts_come_back_to_where_they_were() {
     machine.mem_release(physical).unwrap();
     machine.mem_release(import).unwrap();
     machine.host_free(host).unwrap();
+    machine.mem_free(1, plain).unwrap();
     machine.stream_destroy(stream).unwrap();
     machine.event_destroy(event).unwrap();
     machine.module_unload(module).unwrap();

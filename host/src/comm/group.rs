@@ -1,0 +1,103 @@
+//! Registrations of many windows and communicators, asked for together by one thread.
+
+use crate::Result;
+use crate::comm::{Comm, Task, Worker};
+use crate::symmetric::{Awaited, Deregistration, DeviceBuffer, Registration, Window};
+use bytemuck::Pod;
+
+/// What a group has been asked for so far. See [`group`].
+pub struct Group<'a> {
+    tasks: Vec<(&'a Worker, Task)>,
+    awaited: Vec<Box<dyn Awaited + 'a>>,
+}
+
+/// Asks for all that `fill` puts into the group, and waits until all of it has ended.
+///
+/// One thread may so register windows of all its ranks and of any number of communicators, in any order across
+/// communicators, without a deadlock: each communicator's worker does its own part. Within one communicator all ranks
+/// ask in the same order. Nothing is asked of any rank before `fill` has returned, and nothing at all if it returns an
+/// error, so that no rank waits for a part that will not come. Each registration in the value that `fill` returns has its
+/// own result, and gives it at once.
+///
+/// ```no_run
+/// # fn main() -> symmem::Result<()> {
+/// # let comms = symmem::Comm::init_all(&symmem::Machine::open()?.devices(2)?)?;
+/// let asked: Vec<_> = symmem::group(|group| {
+///     comms.iter().map(|comm| group.alloc::<f32>(comm, 1024)).collect()
+/// })?;
+/// let windows: Vec<_> = asked.into_iter().map(|window| window.wait()).collect::<symmem::Result<_>>()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// What `fill` returns.
+pub fn group<'a, R>(fill: impl FnOnce(&mut Group<'a>) -> Result<R>) -> Result<R> {
+    let mut group = Group { tasks: Vec::new(), awaited: Vec::new() };
+    let filled = fill(&mut group)?;
+    let _entered = tracing::debug_span!("group", n = group.tasks.len()).entered();
+    for (worker, task) in group.tasks {
+        worker.submit(task);
+    }
+    group.awaited.iter().for_each(|one| one.wait_done());
+    Ok(filled)
+}
+
+impl<'a> Group<'a> {
+    /// [`Comm::alloc`], at the end of the group.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comm::alloc`].
+    pub fn alloc<T: Pod>(&mut self, comm: &'a Comm, count: usize) -> Result<Registration<T>> {
+        let (task, registration) = comm.to_alloc(count)?;
+        self.add(comm, task, registration.watch());
+        Ok(registration)
+    }
+
+    /// [`Comm::register`], at the end of the group.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comm::register`].
+    pub fn register<T: Pod>(
+        &mut self,
+        comm: &'a Comm,
+        address: u64,
+        count: usize,
+    ) -> Result<Registration<T>> {
+        let (task, registration) = comm.to_register(address, count)?;
+        self.add(comm, task, registration.watch());
+        Ok(registration)
+    }
+
+    /// [`Comm::register_buffer`], at the end of the group.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comm::register`].
+    pub fn register_buffer<T: Pod>(
+        &mut self,
+        comm: &'a Comm,
+        buffer: &impl DeviceBuffer<T>,
+    ) -> Result<Registration<T>> {
+        self.register(comm, buffer.address(), buffer.count())
+    }
+
+    /// [`Comm::deregister`], at the end of the group. If the group is not carried out, the window is just dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comm::deregister`].
+    pub fn deregister<T: Pod>(&mut self, comm: &'a Comm, window: Window<T>) -> Result<Deregistration> {
+        let (task, deregistration) = comm.to_deregister(window)?;
+        self.add(comm, task, deregistration.watch());
+        Ok(deregistration)
+    }
+
+    fn add(&mut self, comm: &'a Comm, task: Task, awaited: impl Awaited + 'a) {
+        self.tasks.push((comm.worker(), task));
+        self.awaited.push(Box::new(awaited));
+    }
+}

@@ -1,0 +1,77 @@
+//! What a communicator's worker asks of the operations in flight, and what captured ones keep alive.
+
+use crate::Result;
+use crate::backend::Token;
+use crate::comm::init::Process;
+use crate::comm::record::Record;
+use crate::comm::worker::{Shared, lock};
+use crate::kernels::Kernels;
+use crate::machine::Released;
+use crate::stream::Event;
+use crate::symmetric::WindowInner;
+use std::sync::Arc;
+
+/// The operations of one rank, as its worker sees them.
+pub(crate) struct Operations<'a> {
+    pub(crate) shared: &'a Shared,
+    /// The worker's own, so that it waits without keeping launches out.
+    pub(crate) event: &'a Event,
+}
+
+impl Operations<'_> {
+    /// Whether an end of the last operation can be waited for: not while its stream is being captured.
+    pub(crate) fn can_be_waited_for(&self) -> Result<bool> {
+        lock(&self.shared.order).is_outside_capture()
+    }
+
+    /// Waits, a bounded time, until the last eager operation is done. Launches go on meanwhile.
+    pub(crate) fn wait(&self) -> Result<()> {
+        let is_recorded = lock(&self.shared.order).record_last(self.event)?;
+        if is_recorded { self.event.wait(self.shared.host_timeout) } else { Ok(()) }
+    }
+}
+
+/// What the kernels of a captured operation touch. A graph keeps it, and may be launched as long as all ranks' graphs
+/// live.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    released: Arc<Released>,
+    held: Option<Box<Held>>,
+}
+
+/// Held for its destructors.
+#[derive(Debug)]
+struct Held {
+    _windows: [Arc<WindowInner>; 2],
+    _kernels: Arc<Kernels>,
+    _record: Arc<Record>,
+    _process: Arc<Process>,
+}
+
+impl Kept {
+    /// A token that holds all of it, and hands it over when the graph has gone.
+    pub(crate) fn token(
+        windows: [&Arc<WindowInner>; 2],
+        kernels: &Arc<Kernels>,
+        record: &Arc<Record>,
+        process: &Arc<Process>,
+    ) -> Token {
+        let held = Held {
+            _windows: windows.map(Arc::clone),
+            _kernels: kernels.clone(),
+            _record: record.clone(),
+            _process: process.clone(),
+        };
+        let released = windows[0].device.machine().released().clone();
+        Token::new(Self { released, held: Some(Box::new(held)) })
+    }
+}
+
+/// On whatever thread the machine likes: only a queue is touched.
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.released.push(held);
+        }
+    }
+}
