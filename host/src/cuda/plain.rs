@@ -23,8 +23,9 @@ pub(super) fn free(devices: &Devices, device: u32, address: u64) -> Result<()> {
 /// Memory of `device` that nobody uses, in bytes.
 pub(super) fn free_bytes(devices: &Devices, device: u32) -> Result<u64> {
     let (mut free, mut total) = (0, 0);
-    // SAFETY: both out-pointers live through the call.
-    devices
-        .within(device, |_| unsafe { call!(cuMemGetInfo_v2(&mut free, &mut total), "device {device}") })?;
+    devices.within(device, |_| {
+        // SAFETY: both out-pointers live through the call.
+        unsafe { call!(cuMemGetInfo_v2(&mut free, &mut total), "device {device}") }
+    })?;
     Ok(free as u64)
 }
