@@ -20,10 +20,12 @@
     target_arch = "nvptx64",
     feature(abi_ptx, stdarch_nvptx, asm_experimental_arch, link_llvm_intrinsics)
 )]
-
 #![cfg_attr(
     target_arch = "nvptx64",
-    allow(internal_features, reason = "no other way names a barrier with a result that the compiler knows for one")
+    allow(
+        internal_features,
+        reason = "no other way names a barrier with a result that the compiler knows for one"
+    )
 )]
 
 pub mod abi;
