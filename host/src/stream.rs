@@ -84,10 +84,11 @@ impl Stream {
     pub fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
         let backend = self.machine().backend();
         backend.capture_begin(self.handle())?;
-        let worked = work();
+        // A panic must not leave the stream capturing for ever.
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         let graph = backend.capture_end(self.handle());
         let graph = graph.map(|handle| Graph { machine: self.machine().clone(), handle });
-        worked.and(graph)
+        worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).and(graph)
     }
 
     /// A handle that does not keep it alive.

@@ -104,7 +104,7 @@ impl Call<'_> {
 impl Comm {
     /// Checks, plans and launches a call: one kernel on its stream.
     pub(crate) fn launch(&mut self, call: &Call<'_>) -> Result<()> {
-        self.check()?;
+        self.check_usable()?;
         let (input_bytes, _) = call.check(self)?;
         if call.count == 0 {
             return Ok(());

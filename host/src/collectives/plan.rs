@@ -176,7 +176,7 @@ fn ll_shape(kernel: &'static KernelSpec, bytes: u64, problem: &Problem) -> Resul
 /// As many blocks as have enough to move.
 fn barrier_shape(kernel: &'static KernelSpec, bytes: u64, problem: &Problem) -> Plan {
     let moved = match problem.collective {
-        Collective::AllReduce => bytes.div_ceil(problem.n_ranks.into()),
+        Collective::AllReduce => bytes.div_ceil(problem.n_ranks.max(1).into()),
         Collective::AllGather => bytes,
     };
     let blocks = limited(moved.div_ceil(BYTES_PER_BARRIER_BLOCK), BARRIER_BLOCKS_MAX.min(128), problem);

@@ -24,7 +24,7 @@ pub(crate) use order::StreamOrder;
 pub use unique_id::UniqueId;
 pub(crate) use worker::lock;
 
-use crate::backend::Token;
+use crate::backend::{CaptureState, Token};
 use crate::collectives::{Plan, Problem};
 use crate::kernels::Kernels;
 use crate::machine::Device;
@@ -229,8 +229,14 @@ impl Comm {
     /// # Errors
     ///
     /// [`ErrorKind::Timeout`], [`ErrorKind::Poisoned`], [`ErrorKind::Aborted`]; on the simulated machine also
-    /// [`ErrorKind::Deadlock`] and [`ErrorKind::Fault`]. Every later call returns the same.
+    /// [`ErrorKind::Deadlock`] and [`ErrorKind::Fault`]. Every later call returns the same. [`ErrorKind::Capture`] for a
+    /// stream that is being captured, which leaves the communicator as it is.
     pub fn synchronize(&mut self, stream: &Stream) -> Result<()> {
+        if stream.capture_state()? != CaptureState::None {
+            let what =
+                "a stream cannot be waited for while it is being captured; end the capture first".into();
+            return Err(ErrorKind::Capture { what }.into());
+        }
         if let Err(error) = stream.synchronize() {
             self.poisoned.get_or_insert(error);
         }
@@ -244,13 +250,17 @@ impl Comm {
     ///
     /// As [`Self::synchronize`]; also what a destructor could not return.
     pub fn check(&mut self) -> Result<()> {
+        self.check_usable()?;
+        self.device.machine().take_error()
+    }
+
+    /// As [`Self::check`], without what destructors had to say: another communicator's must not keep one rank from a
+    /// launch that its peers make.
+    pub(crate) fn check_usable(&mut self) -> Result<()> {
         if self.poisoned.is_none() {
             self.poisoned = self.shared.lost(Duration::ZERO).or_else(|| self.fault());
         }
-        match &self.poisoned {
-            Some(error) => Err(error.clone()),
-            None => self.device.machine().take_error(),
-        }
+        self.poisoned.clone().map_or(Ok(()), Err)
     }
 
     /// What a kernel reported. Where it was told to give up, by the host or by a peer, the reason may be the death of a
@@ -266,7 +276,8 @@ impl Comm {
         Some(lost.unwrap_or(error))
     }
 
-    /// Ends every wait of this rank's kernels; they and their peers' end with an error.
+    /// Ends every wait of this rank's kernels, with an error there and at their peers, and the use of the communicator on
+    /// this rank: every later call returns [`ErrorKind::Aborted`].
     pub fn abort(&self) {
         self.record.abort();
     }

@@ -36,7 +36,8 @@ impl Record {
         let state = self.word(offset_of!(FaultRecord, state)).load(Ordering::Acquire);
         let read = |offset: usize| self.word(offset).load(Ordering::Relaxed);
         match state {
-            abi::STATE_OK => Ok(()),
+            abi::STATE_OK if read(offset_of!(FaultRecord, abort)) == 0 => Ok(()),
+            abi::STATE_OK => Err(ErrorKind::Aborted { rank }.into()),
             abi::STATE_POISONED => {
                 Err(ErrorKind::Poisoned { rank, by: read(offset_of!(FaultRecord, peer)) }.into())
             }

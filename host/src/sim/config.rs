@@ -163,7 +163,12 @@ impl SimConfig {
                 "at least 2 MiB",
                 self.device_memory_bytes >= 2 << 20,
             ),
-            ("n_multiprocessors", self.n_multiprocessors.into(), "at least 1", self.n_multiprocessors > 0),
+            (
+                "n_multiprocessors",
+                self.n_multiprocessors.into(),
+                "1 to 4096",
+                (1..=4096).contains(&self.n_multiprocessors),
+            ),
             (
                 "threads_per_multiprocessor",
                 self.threads_per_multiprocessor.into(),
@@ -197,7 +202,7 @@ fn read<T>(
     target: &mut T,
     parse: impl Fn(&str) -> Option<T>,
 ) -> Result<()> {
-    if let Some(text) = lookup(name) {
+    if let Some(text) = lookup(name).filter(|text| !text.trim().is_empty()) {
         *target = parse(text.trim()).ok_or_else(|| invalid(name, text, allowed))?;
     }
     Ok(())

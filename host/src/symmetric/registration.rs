@@ -96,17 +96,18 @@ impl Registrar {
         request: &Request,
         operations: &Operations<'_>,
     ) -> Result<Arc<WindowInner>> {
+        // Counted as it is taken up: ranks that went on after a failure from different requests shall not be paired.
+        let number = self.sequence;
+        self.sequence += 1;
         self.reclaim(operations)?;
         let memory = agree(&*self.bootstrap, "register: local checks", self.prepare(request))?;
-        let offer = self.offer(&memory).to_bytes();
+        let offer = self.offer(number, &memory).to_bytes();
         let offers = gather(&*self.bootstrap, "register: offers", offer)?;
         let offers: Option<Vec<_>> = offers.iter().map(|bytes| Offered::from_bytes(bytes)).collect();
         let offers = offers.ok_or_else(|| ErrorKind::Foreign {
             what: "an offer of a peer".into(),
             detail: "this version of symmem cannot read it".into(),
         })?;
-        let number = self.sequence;
-        self.sequence += 1;
         check(&offers)?;
         let (backing, first) = match present_on_all(&offers) {
             Some(flat) => self.backing_at(flat),
@@ -158,10 +159,11 @@ impl Registrar {
         }
         agree(&*self.bootstrap, "reclaim: operations done", operations.wait())?;
         self.backings.retain(|backing| !by_all.contains(&backing.flat().bytes));
-        agree(&*self.bootstrap, "reclaim: unmapped", self.device.machine().take_deferred())?;
+        let unmapped = agree(&*self.bootstrap, "reclaim: unmapped", self.device.machine().take_deferred());
         if self.bootstrap.rank() == 0 {
             by_all.iter().for_each(|&flat| self.offsets.free(flat));
         }
+        unmapped?;
         tracing::debug!(
             rank = self.bootstrap.rank(),
             n = by_all.len(),
@@ -183,12 +185,12 @@ impl Registrar {
         }
     }
 
-    fn offer(&self, memory: &Memory) -> Offered {
+    fn offer(&self, number: u64, memory: &Memory) -> Offered {
         let place = |backing: &Arc<Backing>| {
             backing.place_of(&memory.segments).map(|place| place.in_space(backing.flat()).bytes)
         };
         let offer = Offer {
-            sequence: self.sequence,
+            sequence: number,
             len_bytes: memory.len_bytes,
             start_bytes: memory.start_bytes,
             n_segments: memory.segments.len() as u64,

@@ -90,9 +90,9 @@ impl<T: Pod> Window<T> {
 
     /// Address at which this device sees the first element of `rank`; `None` if there is no such rank.
     pub fn peer_address(&self, rank: u32) -> Option<u64> {
-        let end = self.inner.space.reservation().base() + self.inner.space.reservation().len_bytes();
-        let address = self.inner.space.address(rank, self.flat_offset());
-        (address < end).then_some(address)
+        let space = &self.inner.space;
+        let n_ranks = space.reservation().len_bytes() / space.stride_bytes();
+        (u64::from(rank) < n_ranks).then(|| space.address(rank, self.flat_offset()))
     }
 
     /// Offset of the first element in each rank's part of the space.
