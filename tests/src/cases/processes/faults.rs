@@ -164,7 +164,7 @@ fn killed_in_registration(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// The victim is connected and never comes to the first exchange.
+/// The victim leaves one communicator and dies before it comes to the next.
 fn killed_in_init(place: &Place) -> Result<()> {
     let device = place.device()?;
     let comm = place.comm(&device, &long())?;
