@@ -202,7 +202,7 @@ mod tests {
         let collective = prop::sample::select(Collective::ALL);
         let wanted = prop::option::of(prop::sample::select(Algorithm::ALL));
         let ctas = prop::option::of(1u32..1000);
-        let values = (collective, 0u64..1 << 40, dtype, op, 1u32..=72, 1u32..600, wanted, ctas);
+        let values = (collective, 0u64..1 << 32, dtype, op, 1u32..=72, 1u32..600, wanted, ctas);
         values.prop_map(|(collective, count, dtype, op, n_ranks, blocks_max, algorithm, ctas)| Problem {
             collective,
             count,
