@@ -2,6 +2,7 @@
 
 pub(crate) mod bootstrap;
 mod config;
+mod devices;
 mod group;
 mod identity;
 mod init;
@@ -96,7 +97,7 @@ impl Comm {
     ///
     /// As [`Self::init_all`].
     pub fn init_all_with(devices: &[Device], config: &CommConfig) -> Result<Vec<Self>> {
-        check_devices(devices)?;
+        devices::check(devices)?;
         let id = NEXT_COMM_ID.fetch_add(1, Ordering::Relaxed);
         let n_ranks = devices.len() as u32;
         let process = Arc::new(Process::new(id, devices.iter().map(Device::index).collect(), n_ranks));
@@ -418,34 +419,4 @@ impl Drop for Comm {
         }
         machine.defer(ended);
     }
-}
-
-fn check_devices(devices: &[Device]) -> Result<()> {
-    let Some(first) = devices.first() else {
-        return Err(ErrorKind::DeviceCount { asked: 0, found: 0 }.into());
-    };
-    for (n, device) in devices.iter().enumerate() {
-        if !device.machine().is_same(first.machine()) {
-            let (what, detail) = (format!("device {}", device.index()), "all must be of one machine".into());
-            return Err(ErrorKind::Foreign { what, detail }.into());
-        }
-        for peer in &devices[..n] {
-            check_pair(device, peer)?;
-        }
-    }
-    Ok(())
-}
-
-fn check_pair(device: &Device, peer: &Device) -> Result<()> {
-    if device.index() == peer.index() {
-        let (found, allowed) = (format!("{} twice", device.index()), "each device once".into());
-        return Err(ErrorKind::InvalidArgument { what: "list of devices", found, allowed }.into());
-    }
-    let backend = device.machine().backend();
-    for (from, to) in [(device.index(), peer.index()), (peer.index(), device.index())] {
-        if !backend.can_access_peer(from, to)? {
-            return Err(ErrorKind::NoPeerAccess { device: from, peer: to }.into());
-        }
-    }
-    Ok(())
 }

@@ -134,6 +134,8 @@ impl Registrar {
     ) -> Result<bool> {
         let (flat, number) = (window.backing.flat(), window.number);
         drop(window);
+        // Counted with the registrations: a rank that asks for another thing is then one ahead or behind no more.
+        self.sequence += 1;
         let numbers = exchange(&*self.bootstrap, "deregister: window", &number)?;
         equal("the window to deregister, by the number of its registration", &numbers)?;
         self.reclaim(operations)?;

@@ -291,11 +291,7 @@ fn not_from_vmm(context: &Context) -> Result<()> {
     let pinned = backend.host_alloc(4096)?;
     let mut addresses: Vec<u64> = memory.iter().map(UserMemory::address).collect();
     addresses[1] = pinned.device;
-    let refused = refused_for_rank_1(
-        &rig,
-        &addresses,
-        &["Comm::alloc", "cuMemCreate", &format!("{:#x}", pinned.device)],
-    );
+    let refused = refused_for_rank_1(&rig, &addresses, &["Comm::alloc", "cuMemCreate", "memory at 0x"]);
     backend.host_free(pinned)?;
     refused
 }

@@ -17,85 +17,86 @@ fn mapped(machine: &SimMachine) -> (u64, PhysicalHandle) {
     (address, physical)
 }
 
+type Refusal = fn(&SimMachine, u64, PhysicalHandle) -> Result<(), Error>;
+
+/// What is asked, the code of the answer, and the call. Each gets 2 MiB of device 0 mapped at the start of a reservation
+/// of 8 MiB.
+const REFUSALS: &[(&str, u32, Refusal)] = &[
+    ("create 0 bytes", 1, |m, _, _| m.mem_create(0, 0).map(drop)),
+    ("create half a granule", 1, |m, _, _| m.mem_create(0, GRAIN / 2).map(drop)),
+    ("create more than there is", 2, |m, _, _| m.mem_create(0, 8 * GRAIN).map(drop)),
+    ("release a dead handle", 1, |m, _, _| m.mem_release(PhysicalHandle(99))),
+    ("release twice", 1, |m, _, p| m.mem_release(p).and_then(|()| m.mem_release(p))),
+    ("export a dead handle", 1, |m, _, _| m.mem_export(PhysicalHandle(99)).map(drop)),
+    ("retain an unmapped address", 1, |m, a, _| m.mem_retain(a + GRAIN).map(drop)),
+    ("retain host memory", 1, |m, _, _| m.mem_retain(m.host_alloc(1)?.device).map(drop)),
+    ("reserve 0 bytes", 1, |m, _, _| m.address_reserve(0, 0, 0).map(drop)),
+    ("reserve an odd size", 1, |m, _, _| m.address_reserve(GRAIN + 1, 0, 0).map(drop)),
+    ("reserve at an odd alignment", 1, |m, _, _| m.address_reserve(GRAIN, 3, 0).map(drop)),
+    ("reserve too much", 2, |m, _, _| m.address_reserve(1 << 60, 0, 0).map(drop)),
+    ("free a reservation in use", 1, |m, a, _| m.address_free(a, 4 * GRAIN)),
+    ("free half a reservation", 1, |m, a, _| m.mem_unmap(a, GRAIN).and_then(|()| m.address_free(a, GRAIN))),
+    ("free inside a reservation", 1, |m, a, _| m.address_free(a + GRAIN, GRAIN)),
+    ("map a dead handle", 1, |m, a, _| m.mem_map(a + GRAIN, GRAIN, PhysicalHandle(99))),
+    ("map over a mapping", 1, |m, a, p| m.mem_map(a, GRAIN, p)),
+    ("map at an odd address", 1, |m, a, p| m.mem_map(a + GRAIN + 4096, GRAIN, p)),
+    ("map half an allocation", 1, |m, a, p| m.mem_map(a + GRAIN, GRAIN / 2, p)),
+    ("map more than an allocation", 1, |m, a, p| m.mem_map(a + GRAIN, 2 * GRAIN, p)),
+    ("map past a reservation", 1, |m, a, p| m.mem_map(a + 4 * GRAIN, GRAIN, p)),
+    ("unmap nothing", 1, |m, a, _| m.mem_unmap(a + GRAIN, GRAIN)),
+    ("unmap half a mapping", 1, |m, a, _| m.mem_unmap(a, GRAIN / 2)),
+    ("unmap more than a mapping", 1, |m, a, _| m.mem_unmap(a, 2 * GRAIN)),
+    ("rights on half a mapping", 1, |m, a, _| m.mem_set_access(a, GRAIN / 2, 0, Access::Read)),
+    ("rights on nothing", 1, |m, a, _| m.mem_set_access(a + GRAIN, GRAIN, 0, Access::Read)),
+    ("read without rights", 1, |m, a, _| m.read(0, a, &mut [0; 4])),
+    ("write without rights", 1, |m, a, _| m.write(0, a, &[0; 4])),
+    ("fill without rights", 1, |m, a, _| m.fill(0, a, 0, 4)),
+    ("write with read rights", 1, |m, a, _| {
+        m.mem_set_access(a, GRAIN, 0, Access::Read)?;
+        m.write(0, a, &[0; 4])
+    }),
+    ("read with another device's rights", 1, |m, a, _| {
+        m.mem_set_access(a, GRAIN, 0, Access::Read)?;
+        m.read(1, a, &mut [0; 4])
+    }),
+    ("read past a mapping", 1, |m, a, _| {
+        m.mem_set_access(a, GRAIN, 0, Access::Read)?;
+        m.read(0, a + GRAIN - 2, &mut [0; 4])
+    }),
+    ("allocate 0 plain bytes", 1, |m, _, _| m.mem_alloc(0, 0).map(drop)),
+    ("allocate more plain memory than there is", 2, |m, _, _| m.mem_alloc(0, 8 * GRAIN).map(drop)),
+    ("free plain memory twice", 1, |m, _, _| {
+        let address = m.mem_alloc(0, 1)?;
+        m.mem_free(0, address)?;
+        m.mem_free(0, address)
+    }),
+    ("free plain memory of another device", 1, |m, _, _| m.mem_free(1, m.mem_alloc(0, 1)?)),
+    ("free a mapping as plain memory", 1, |m, a, _| m.mem_free(0, a)),
+    ("retain plain memory", 1, |m, _, _| m.mem_retain(m.mem_alloc(0, 1)?).map(drop)),
+    ("unmap plain memory", 1, |m, _, _| m.mem_unmap(m.mem_alloc(0, 1)?, GRAIN)),
+    ("rights on plain memory", 1, |m, _, _| m.mem_set_access(m.mem_alloc(0, 1)?, GRAIN, 1, Access::Read)),
+    ("read plain memory of a peer", 1, |m, _, _| m.read(1, m.mem_alloc(0, 1)?, &mut [0; 4])),
+    ("copy onto itself", 1, |m, _, _| {
+        let address = m.mem_alloc(0, 100)?;
+        m.copy_within_device(0, address, address + 50, 51)
+    }),
+    ("copy without rights", 1, |m, a, _| m.copy_within_device(0, a, m.mem_alloc(0, 1)?, 4)),
+    ("facts of nothing", 1, |m, _, _| m.pointer_facts(64).map(drop)),
+    ("facts of host memory", 1, |m, _, _| m.pointer_facts(m.host_alloc(1)?.device).map(drop)),
+    ("allocate 0 bytes of the host", 1, |m, _, _| m.host_alloc(0).map(drop)),
+    ("free host memory twice", 1, |m, _, _| {
+        let memory = m.host_alloc(1)?;
+        m.host_free(memory)?;
+        m.host_free(memory)
+    }),
+    ("import another file", 1, |m, _, _| {
+        m.mem_import(std::fs::File::open("/dev/null").unwrap().as_fd()).map(drop)
+    }),
+];
+
 #[test]
 fn refusals() {
-    type Case = fn(&SimMachine, u64, PhysicalHandle) -> Result<(), Error>;
-    // Each case gets 2 MiB of device 0 mapped at the start of a reservation of 8 MiB.
-    let cases: &[(&str, u32, Case)] = &[
-        ("create 0 bytes", 1, |m, _, _| m.mem_create(0, 0).map(drop)),
-        ("create half a granule", 1, |m, _, _| m.mem_create(0, GRAIN / 2).map(drop)),
-        ("create more than there is", 2, |m, _, _| m.mem_create(0, 8 * GRAIN).map(drop)),
-        ("release a dead handle", 1, |m, _, _| m.mem_release(PhysicalHandle(99))),
-        ("release twice", 1, |m, _, p| m.mem_release(p).and_then(|()| m.mem_release(p))),
-        ("export a dead handle", 1, |m, _, _| m.mem_export(PhysicalHandle(99)).map(drop)),
-        ("retain an unmapped address", 1, |m, a, _| m.mem_retain(a + GRAIN).map(drop)),
-        ("retain host memory", 1, |m, _, _| m.mem_retain(m.host_alloc(1)?.device).map(drop)),
-        ("reserve 0 bytes", 1, |m, _, _| m.address_reserve(0, 0, 0).map(drop)),
-        ("reserve an odd size", 1, |m, _, _| m.address_reserve(GRAIN + 1, 0, 0).map(drop)),
-        ("reserve at an odd alignment", 1, |m, _, _| m.address_reserve(GRAIN, 3, 0).map(drop)),
-        ("reserve too much", 2, |m, _, _| m.address_reserve(1 << 60, 0, 0).map(drop)),
-        ("free a reservation in use", 1, |m, a, _| m.address_free(a, 4 * GRAIN)),
-        ("free half a reservation", 1, |m, a, _| {
-            m.mem_unmap(a, GRAIN).and_then(|()| m.address_free(a, GRAIN))
-        }),
-        ("free inside a reservation", 1, |m, a, _| m.address_free(a + GRAIN, GRAIN)),
-        ("map a dead handle", 1, |m, a, _| m.mem_map(a + GRAIN, GRAIN, PhysicalHandle(99))),
-        ("map over a mapping", 1, |m, a, p| m.mem_map(a, GRAIN, p)),
-        ("map at an odd address", 1, |m, a, p| m.mem_map(a + GRAIN + 4096, GRAIN, p)),
-        ("map half an allocation", 1, |m, a, p| m.mem_map(a + GRAIN, GRAIN / 2, p)),
-        ("map more than an allocation", 1, |m, a, p| m.mem_map(a + GRAIN, 2 * GRAIN, p)),
-        ("map past a reservation", 1, |m, a, p| m.mem_map(a + 4 * GRAIN, GRAIN, p)),
-        ("unmap nothing", 1, |m, a, _| m.mem_unmap(a + GRAIN, GRAIN)),
-        ("unmap half a mapping", 1, |m, a, _| m.mem_unmap(a, GRAIN / 2)),
-        ("unmap more than a mapping", 1, |m, a, _| m.mem_unmap(a, 2 * GRAIN)),
-        ("rights on half a mapping", 1, |m, a, _| m.mem_set_access(a, GRAIN / 2, 0, Access::Read)),
-        ("rights on nothing", 1, |m, a, _| m.mem_set_access(a + GRAIN, GRAIN, 0, Access::Read)),
-        ("read without rights", 1, |m, a, _| m.read(0, a, &mut [0; 4])),
-        ("write without rights", 1, |m, a, _| m.write(0, a, &[0; 4])),
-        ("fill without rights", 1, |m, a, _| m.fill(0, a, 0, 4)),
-        ("write with read rights", 1, |m, a, _| {
-            m.mem_set_access(a, GRAIN, 0, Access::Read)?;
-            m.write(0, a, &[0; 4])
-        }),
-        ("read with another device's rights", 1, |m, a, _| {
-            m.mem_set_access(a, GRAIN, 0, Access::Read)?;
-            m.read(1, a, &mut [0; 4])
-        }),
-        ("read past a mapping", 1, |m, a, _| {
-            m.mem_set_access(a, GRAIN, 0, Access::Read)?;
-            m.read(0, a + GRAIN - 2, &mut [0; 4])
-        }),
-        ("allocate 0 plain bytes", 1, |m, _, _| m.mem_alloc(0, 0).map(drop)),
-        ("allocate more plain memory than there is", 2, |m, _, _| m.mem_alloc(0, 8 * GRAIN).map(drop)),
-        ("free plain memory twice", 1, |m, _, _| {
-            let address = m.mem_alloc(0, 1)?;
-            m.mem_free(0, address)?;
-            m.mem_free(0, address)
-        }),
-        ("free plain memory of another device", 1, |m, _, _| m.mem_free(1, m.mem_alloc(0, 1)?)),
-        ("free a mapping as plain memory", 1, |m, a, _| m.mem_free(0, a)),
-        ("retain plain memory", 1, |m, _, _| m.mem_retain(m.mem_alloc(0, 1)?).map(drop)),
-        ("unmap plain memory", 1, |m, _, _| m.mem_unmap(m.mem_alloc(0, 1)?, GRAIN)),
-        ("rights on plain memory", 1, |m, _, _| m.mem_set_access(m.mem_alloc(0, 1)?, GRAIN, 1, Access::Read)),
-        ("read plain memory of a peer", 1, |m, _, _| m.read(1, m.mem_alloc(0, 1)?, &mut [0; 4])),
-        ("copy onto itself", 1, |m, _, _| {
-            let address = m.mem_alloc(0, 100)?;
-            m.copy_within_device(0, address, address + 50, 51)
-        }),
-        ("copy without rights", 1, |m, a, _| m.copy_within_device(0, a, m.mem_alloc(0, 1)?, 4)),
-        ("facts of nothing", 1, |m, _, _| m.pointer_facts(64).map(drop)),
-        ("facts of host memory", 1, |m, _, _| m.pointer_facts(m.host_alloc(1)?.device).map(drop)),
-        ("allocate 0 bytes of the host", 1, |m, _, _| m.host_alloc(0).map(drop)),
-        ("free host memory twice", 1, |m, _, _| {
-            let memory = m.host_alloc(1)?;
-            m.host_free(memory)?;
-            m.host_free(memory)
-        }),
-        ("import another file", 1, |m, _, _| {
-            m.mem_import(std::fs::File::open("/dev/null").unwrap().as_fd()).map(drop)
-        }),
-    ];
-    for (name, code, case) in cases {
+    for (name, code, case) in REFUSALS {
         let machine = machine();
         let (address, physical) = mapped(&machine);
         match case(&machine, address, physical).map_err(|error| error.kind().clone()) {
