@@ -233,12 +233,12 @@ impl Comm {
     /// [`ErrorKind::Deadlock`] and [`ErrorKind::Fault`]. Every later call returns the same. [`ErrorKind::Capture`] for a
     /// stream that is being captured, which leaves the communicator as it is.
     pub fn synchronize(&mut self, stream: &Stream) -> Result<()> {
-        if stream.capture_state()? != CaptureState::None {
-            let what =
-                "a stream cannot be waited for while it is being captured; end the capture first".into();
-            return Err(ErrorKind::Capture { what }.into());
-        }
         if let Err(error) = stream.synchronize() {
+            // A mistake of the caller, which breaks the capture but not the communicator.
+            if matches!(stream.capture_state(), Ok(state) if state != CaptureState::None) {
+                let what = "a stream cannot be waited for while it is being captured; end the capture first";
+                return Err(ErrorKind::Capture { what: what.into() }.into());
+            }
             self.poisoned.get_or_insert(error);
         }
         self.check()

@@ -96,18 +96,17 @@ impl Registrar {
         request: &Request,
         operations: &Operations<'_>,
     ) -> Result<Arc<WindowInner>> {
-        // Counted as it is taken up: ranks that went on after a failure from different requests shall not be paired.
-        let number = self.sequence;
-        self.sequence += 1;
         self.reclaim(operations)?;
         let memory = agree(&*self.bootstrap, "register: local checks", self.prepare(request))?;
-        let offer = self.offer(number, &memory).to_bytes();
+        let offer = self.offer(&memory).to_bytes();
         let offers = gather(&*self.bootstrap, "register: offers", offer)?;
         let offers: Option<Vec<_>> = offers.iter().map(|bytes| Offered::from_bytes(bytes)).collect();
         let offers = offers.ok_or_else(|| ErrorKind::Foreign {
             what: "an offer of a peer".into(),
             detail: "this version of symmem cannot read it".into(),
         })?;
+        let number = self.sequence;
+        self.sequence += 1;
         check(&offers)?;
         let (backing, first) = match present_on_all(&offers) {
             Some(flat) => self.backing_at(flat),
@@ -134,8 +133,6 @@ impl Registrar {
     ) -> Result<bool> {
         let (flat, number) = (window.backing.flat(), window.number);
         drop(window);
-        // Counted with the registrations: a rank that asks for another thing is then one ahead or behind no more.
-        self.sequence += 1;
         let numbers = exchange(&*self.bootstrap, "deregister: window", &number)?;
         equal("the window to deregister, by the number of its registration", &numbers)?;
         self.reclaim(operations)?;
@@ -187,12 +184,12 @@ impl Registrar {
         }
     }
 
-    fn offer(&self, number: u64, memory: &Memory) -> Offered {
+    fn offer(&self, memory: &Memory) -> Offered {
         let place = |backing: &Arc<Backing>| {
             backing.place_of(&memory.segments).map(|place| place.in_space(backing.flat()).bytes)
         };
         let offer = Offer {
-            sequence: number,
+            sequence: self.sequence,
             len_bytes: memory.len_bytes,
             start_bytes: memory.start_bytes,
             n_segments: memory.segments.len() as u64,
