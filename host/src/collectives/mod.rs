@@ -208,6 +208,7 @@ impl Comm {
                 blocks_max: agreed.blocks_max,
                 algorithm: agreed.algorithm,
                 ctas: agreed.ctas,
+                threads: agreed.threads,
             },
         }
     }

@@ -20,6 +20,8 @@ pub struct CommConfig {
     pub algorithm: Option<Algorithm>,
     /// Blocks per launch. `SYMMEM_CTAS`.
     pub ctas: Option<u32>,
+    /// Most threads per block, rounded up to whole warps of 32. `SYMMEM_THREADS`.
+    pub threads: Option<u32>,
     /// What [`Self::host_timeout_ms`] is multiplied by on the simulated machine. `SYMMEM_SIM_SLOWDOWN`, default 1: raise
     /// it where many simulated processes share few cores.
     pub sim_slowdown: u32,
@@ -33,6 +35,7 @@ impl Default for CommConfig {
             stride_bytes: None,
             algorithm: None,
             ctas: None,
+            threads: None,
             sim_slowdown: 1,
         }
     }
@@ -62,6 +65,7 @@ impl CommConfig {
             stride_bytes: number(&variable, "SYMMEM_WIN_STRIDE")?,
             algorithm: algorithm.map(|name| algorithm_named(&name)).transpose()?,
             ctas: number(&variable, "SYMMEM_CTAS")?,
+            threads: number(&variable, "SYMMEM_THREADS")?,
             sim_slowdown: number(&variable, "SYMMEM_SIM_SLOWDOWN")?.unwrap_or(default.sim_slowdown),
         })
     }
@@ -110,6 +114,7 @@ mod tests {
             ("SYMMEM_WIN_STRIDE", "4194304"),
             ("SYMMEM_ALGO", "two_shot_ld_st"),
             ("SYMMEM_CTAS", "7"),
+            ("SYMMEM_THREADS", "64"),
             ("SYMMEM_SIM_SLOWDOWN", "8"),
         ]);
         let expected = CommConfig {
@@ -118,6 +123,7 @@ mod tests {
             stride_bytes: Some(4 << 20),
             algorithm: Some(Algorithm::TwoShotLdSt),
             ctas: Some(7),
+            threads: Some(64),
             sim_slowdown: 8,
         };
         assert_eq!(config.expect("all are valid"), expected);
