@@ -30,3 +30,4 @@ mod tests;
 
 pub use config::{OnStall, ProbeKind, ScheduleKind, SimConfig};
 pub use machine::{LiveCounts, SimMachine};
+pub use schedule::{Choice, Exhaustive, NoSchedule, Schedule};

@@ -8,6 +8,7 @@ use crate::sim::driver::module::Launch;
 use crate::sim::driver::task::TaskId;
 use crate::sim::interface::{BlockBarrier, Fault, WarpRequest};
 use crate::sim::ptx::Kernel;
+use crate::sim::ptx::instruction::Instruction;
 use crate::sim::thread::{ThreadState, resume_with};
 use std::sync::Arc;
 
@@ -117,6 +118,15 @@ impl<P: Probe> Block<P> {
             barriers: Barriers::new(),
             warps: Warp::of_block(n_threads),
         }
+    }
+
+    /// Whether the next instruction of a thread touches memory that other threads see.
+    pub(super) fn touches_memory(&self, thread: u32) -> bool {
+        let pc = self.storage.lanes[thread as usize].state.pc as usize;
+        matches!(
+            self.kernel.code[pc],
+            Instruction::Load { .. } | Instruction::Store { .. } | Instruction::Atomic { .. }
+        )
     }
 
     /// A thread has come to a block barrier. Adds the threads that may go on to `woken`.

@@ -23,7 +23,7 @@ use crate::sim::driver::module::Launch;
 use crate::sim::driver::task::TaskId;
 use crate::sim::interface::Fault;
 use crate::sim::memory::address_map::{AddressMap, View};
-use crate::sim::schedule::{Scheduler, ThreadId, scheduler};
+use crate::sim::schedule::{Choice, Scheduler, ThreadId, scheduler};
 use block::{Block, Grid, Storage};
 use clock::Clock;
 pub(crate) use inspect::{WaitKind, WaitingThread};
@@ -89,6 +89,8 @@ pub(crate) trait Run: Debug + Send {
     fn waiting(&self) -> Vec<WaitingThread>;
     /// Blocks that have not started, with their kernels.
     fn waiting_blocks(&self) -> Vec<(Arc<Launch>, usize)>;
+    /// The choices of the schedule so far, if it is a list of them.
+    fn choices(&self) -> &[Choice];
     /// Drops all kernels.
     fn clear(&mut self);
     /// A physical allocation is gone; its number may be used again.
@@ -153,7 +155,7 @@ impl<P: Probe> Engine<P> {
         Self {
             config: config.clone(),
             clock: Clock::new(),
-            scheduler: scheduler(config.schedule, config.seed),
+            scheduler: scheduler(&config.schedule, config.seed),
             probe: P::default(),
             devices: (0..config.n_devices).map(|_| device()).collect(),
             grids: Vec::new(),
@@ -275,6 +277,10 @@ impl<P: Probe> Run for Engine<P> {
     fn waiting_blocks(&self) -> Vec<(Arc<Launch>, usize)> {
         let grids = self.starting.iter().map(|&place| self.grid(place));
         grids.map(|grid| (grid.launch.clone(), grid.waiting.len())).collect()
+    }
+
+    fn choices(&self) -> &[Choice] {
+        self.scheduler.choices()
     }
 
     fn clear(&mut self) {
