@@ -300,6 +300,13 @@ impl Core {
         SliceEnd::Going
     }
 
+    /// Puts an engine that has run nothing in the place of the one there is, which is idle.
+    pub(super) fn set_engine(&mut self, engine: Box<dyn Run>) {
+        self.engine = engine;
+        self.stall = None;
+        self.instructions_at_milestone = 0;
+    }
+
     fn instructions(&self) -> u64 {
         self.engine.counters().instructions
     }

@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `config` | what kind of machine |
-//! | `machine`, `backend` | the machine as a whole, and behind the seam |
+//! | `machine`, `backend`, `control` | the machine as a whole, behind the seam, and beside it |
 //! | `memory` | physical allocations, reservations, mappings |
 //! | `driver` | modules, streams, events, capture, graphs |
 //! | [`ptx`] | PTX text to instructions, and what they compute |
@@ -14,6 +14,7 @@
 
 mod backend;
 mod config;
+mod control;
 mod driver;
 mod engine;
 pub mod interface;
