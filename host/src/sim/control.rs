@@ -5,19 +5,19 @@ use super::engine;
 use super::machine::SimMachine;
 use super::ptx;
 use super::schedule::{Choice, Schedule};
-use crate::sim::config::SimConfig;
+use crate::sim::config::{ProbeKind, SimConfig};
 use crate::{ErrorKind, Result};
 
 impl SimMachine {
-    /// Starts time, schedule and probe anew, as in a machine that was just made; memory, modules and streams stay. So
-    /// two runs of the same work from the same memory are the same run if their schedules are.
+    /// Starts time, schedule and probe anew, as in a machine that was just made with them; memory, modules and streams
+    /// stay. So two runs of the same work from the same memory are the same run if their schedules are.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`] while work is in flight.
-    pub fn restart(&self, schedule: &Schedule) -> Result<()> {
-        let config =
-            SimConfig { schedule: schedule.kind.clone(), seed: schedule.seed, ..self.config.clone() };
+    pub fn restart(&self, schedule: &Schedule, probe: ProbeKind) -> Result<()> {
+        let (kind, seed) = (schedule.kind.clone(), schedule.seed);
+        let config = SimConfig { schedule: kind, seed, probe, ..self.config.clone() };
         self.between_runs("a restart", |core| {
             core.set_engine(engine::engine(&config));
             Ok(())

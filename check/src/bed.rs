@@ -1,0 +1,165 @@
+//! A machine with a communicator on it, on which run after run starts from the same state.
+
+use crate::finding::{Finding, How};
+use crate::program::{Program, REGIONS, Types, first_content, region_bytes};
+use crate::subject::Run;
+use anyhow::{Context, Result};
+use std::sync::Arc;
+use symmem::backend::Backend;
+use symmem::sim::{ProbeKind, SimConfig, SimMachine};
+use symmem::symmetric::FlatOffset;
+use symmem::{Algorithm, Comm, CommConfig, Machine, Stream, Window};
+use symmem_device::abi::{BARRIER_BLOCKS_MAX, DevBaseHeader, DevBaseLayout, LL_BLOCKS_MAX};
+use symmem_device::kernels::KernelSpec;
+
+/// Blocks of every launch: enough for one to overtake another.
+pub(crate) const BLOCKS: u32 = 2;
+/// Threads of a block.
+pub(crate) const THREADS: u32 = 32;
+/// Polls without any change that make a stall. Nothing here looks at the clock while it waits.
+const STALL_POLLS: u32 = 100;
+
+/// All ranks of one communicator. The communicators go before the streams.
+pub(crate) struct Bed {
+    sim: Arc<SimMachine>,
+    n_ranks: u32,
+    comms: Vec<Comm>,
+    streams: Vec<Stream>,
+    windows: Vec<Window<u8>>,
+}
+
+impl Bed {
+    /// `n_ranks` ranks that use `algorithm` wherever they can.
+    pub(crate) fn new(n_ranks: u32, algorithm: Algorithm) -> Result<Self> {
+        let sim = SimMachine::new(SimConfig {
+            n_devices: n_ranks,
+            device_memory_bytes: 256 << 20,
+            stall_polls: STALL_POLLS,
+            stall_grace_ms: 0,
+            instructions_max: 1 << 31,
+            ..SimConfig::default()
+        })?;
+        let machine = Machine::from_backend(sim.clone());
+        let devices = machine.devices(n_ranks)?;
+        let config = CommConfig {
+            algorithm: Some(algorithm),
+            ctas: Some(BLOCKS),
+            threads: Some(THREADS),
+            ..CommConfig::default()
+        };
+        let comms = Comm::init_all_with(&devices, &config)?;
+        let streams = devices.iter().map(Stream::new).collect::<symmem::Result<_>>()?;
+        let bytes = REGIONS * region_bytes(n_ranks) as usize;
+        let asked = comms.iter().map(|comm| comm.alloc(bytes)).collect::<symmem::Result<Vec<_>>>()?;
+        let windows = asked.into_iter().map(symmem::Registration::wait).collect::<symmem::Result<_>>()?;
+        Ok(Self { sim, n_ranks, comms, streams, windows })
+    }
+
+    /// The machine.
+    pub(crate) fn sim(&self) -> &SimMachine {
+        &self.sim
+    }
+
+    /// Runs a program of a kernel; `Some` is what is wrong. Behind a finding that is an error of the machine the bed is
+    /// of no use any more.
+    pub(crate) fn run(&mut self, run: &Run, kernel: &KernelSpec, program: &Program) -> Result<Option<Finding>> {
+        let types = Types::of(kernel);
+        let first = first_content(types.dtype, self.n_ranks);
+        self.reset(program, &first).context("setting memory before the run")?;
+        self.sim.restart(&run.schedule, run.probe)?;
+        if let Err(error) = self.execute(types, program) {
+            return Ok(Some(Finding::of_error(run, &error)));
+        }
+        // The checkers have nothing to say of what the host does from here on.
+        self.sim.restart(&run.schedule, ProbeKind::None)?;
+        let expected = program.result(types, &first);
+        for (rank, (window, expected)) in self.windows.iter().zip(&expected).enumerate() {
+            let found = window.to_vec()?;
+            if found != *expected {
+                let report = difference(rank, &found, expected, region_bytes(self.n_ranks) as usize);
+                return Ok(Some(Finding { run: run.clone(), how: How::WrongResult, report }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts the memory of all ranks in the state of a new communicator, but for epochs that are further on.
+    fn reset(&mut self, program: &Program, first: &[Vec<u8>]) -> Result<()> {
+        self.sim.restart(&crate::subject::first_schedule(), ProbeKind::None)?;
+        let layout = DevBaseLayout::new(self.n_ranks);
+        let words_offset = layout.barrier_epoch_offset(0);
+        let n_words = BARRIER_BLOCKS_MAX + LL_BLOCKS_MAX + BARRIER_BLOCKS_MAX * self.n_ranks;
+        let words = vec![program.epoch; n_words as usize];
+        let (slots_offset, slots_end) = (layout.ll_slots_offset(0, 0, 0), layout.ll_slots_offset(BLOCKS, 0, 0));
+        for ((comm, window), first) in self.comms.iter().zip(&mut self.windows).zip(first) {
+            let (device, rank) = (comm.device().index(), comm.rank());
+            let at = |offset: u64| comm.space().address(rank, FlatOffset::new(offset));
+            let unpoisoned = [0u8; std::mem::offset_of!(DevBaseHeader, timeout_ns)];
+            self.sim.write(device, at(0), &unpoisoned)?;
+            self.sim.write(device, at(words_offset), bytemuck::cast_slice(&words))?;
+            self.sim.fill(device, at(slots_offset), 0, slots_end - slots_offset)?;
+            window.write(0, first)?;
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, types: Types, program: &Program) -> symmem::Result<()> {
+        match program.replays {
+            None => self.launch(types, program)?,
+            Some(replays) => {
+                let graphs = (0..self.n_ranks as usize).map(|rank| {
+                    let stream = self.streams[rank].clone();
+                    stream.capture(|| self.launch_on(rank, types, program))?.instantiate()
+                });
+                let graphs = graphs.collect::<symmem::Result<Vec<_>>>()?;
+                for _ in 0..replays {
+                    graphs
+                        .iter()
+                        .zip(&self.streams)
+                        .try_for_each(|(graph, stream)| graph.launch(stream))?;
+                }
+                return self.synchronize();
+            }
+        }
+        self.synchronize()
+    }
+
+    fn launch(&mut self, types: Types, program: &Program) -> symmem::Result<()> {
+        (0..self.n_ranks as usize).try_for_each(|rank| self.launch_on(rank, types, program))
+    }
+
+    fn launch_on(&mut self, rank: usize, types: Types, program: &Program) -> symmem::Result<()> {
+        let (comm, stream) = (&mut self.comms[rank], &self.streams[rank]);
+        let base = self.windows[rank].address();
+        for call in program.operations(types, self.n_ranks, rank as u32) {
+            let (input, output) = (base + call.input, base + call.output);
+            match types.op {
+                Some(op) => comm.all_reduce_at(input, output, call.count, types.dtype, op, stream)?,
+                None => comm.all_gather_at(input, output, call.count, types.dtype, stream)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for all ranks; the first error in rank order.
+    fn synchronize(&mut self) -> symmem::Result<()> {
+        let ranks = self.comms.iter_mut().zip(&self.streams);
+        let waited: Vec<_> = ranks.map(|(comm, stream)| comm.synchronize(stream)).collect();
+        waited.into_iter().collect()
+    }
+}
+
+/// Where a rank's window differs from what it must hold.
+fn difference(rank: usize, found: &[u8], expected: &[u8], region_bytes: usize) -> String {
+    let wrong: Vec<_> = (0..found.len()).filter(|&at| found[at] != expected[at]).collect();
+    let first = wrong[0];
+    format!(
+        "rank {rank}: {} of {} bytes are wrong, the first one byte {} of region {}: found {:#04x}, expected {:#04x}",
+        wrong.len(),
+        found.len(),
+        first % region_bytes,
+        first / region_bytes,
+        found[first],
+        expected[first]
+    )
+}

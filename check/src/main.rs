@@ -1,0 +1,36 @@
+//! `symmem-check`: looks for races, deadlocks and missing orders in kernels, and draws what they do, on the simulated
+//! machine.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`cli`], [`select`] | what is asked for |
+//! | [`program`], [`bed`] | what a run is |
+//! | [`subject`], [`finding`] | its name, and what is wrong with it |
+//! | [`campaign`], [`check`] | many runs, and what is said of them |
+
+mod bed;
+mod campaign;
+mod check;
+mod cli;
+mod finding;
+mod program;
+mod select;
+mod subject;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let done = match cli::Cli::parse().command {
+        cli::Command::Check(args) => check::run(&args),
+        cli::Command::Trace(_) => Ok(true),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("symmem-check: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
