@@ -268,9 +268,7 @@ impl SimMachine {
 impl Core {
     /// Runs a slice of all work.
     fn slice(&mut self, config: &SimConfig) -> SliceEnd {
-        for physical in self.memory.take_gone() {
-            self.engine.forget(physical);
-        }
+        self.tell();
         let mut budget = SLICE_INSTRUCTIONS;
         loop {
             while let Some((task, launch)) = self.driver.tasks.take_ready() {
@@ -302,9 +300,33 @@ impl Core {
 
     /// Puts an engine that has run nothing in the place of the one there is, which is idle.
     pub(super) fn set_engine(&mut self, engine: Box<dyn Run>) {
+        self.tell();
         self.engine = engine;
         self.stall = None;
         self.instructions_at_milestone = 0;
+    }
+
+    /// Tells the engine what the host has done since the last call.
+    fn tell(&mut self) {
+        for physical in self.memory.take_gone() {
+            self.engine.forget(physical);
+        }
+        for order in self.driver.tasks.take_order() {
+            self.engine.order(order);
+        }
+    }
+
+    /// Tells the engine of a copy or a fill that the host makes.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Fault`] where it races with a kernel.
+    pub(super) fn host_access(&mut self, address: u64, len_bytes: u64, write: bool) -> Result<()> {
+        self.tell();
+        for access in self.memory.parts(address, len_bytes, write) {
+            self.engine.host_access(access).map_err(|report| ErrorKind::Fault { report })?;
+        }
+        Ok(())
     }
 
     fn instructions(&self) -> u64 {

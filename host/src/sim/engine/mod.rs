@@ -20,7 +20,7 @@ mod warp;
 use crate::backend::WorkCounters;
 use crate::sim::config::{ProbeKind, SimConfig};
 use crate::sim::driver::module::Launch;
-use crate::sim::driver::task::TaskId;
+use crate::sim::driver::task::{Order, TaskId};
 use crate::sim::interface::Fault;
 use crate::sim::memory::address_map::{AddressMap, View};
 use crate::sim::schedule::{Choice, Scheduler, ThreadId, scheduler};
@@ -29,7 +29,8 @@ use clock::Clock;
 pub(crate) use inspect::{WaitKind, WaitingThread};
 use occupancy::Occupancy;
 pub(crate) use occupancy::resident_blocks;
-use probe::{NoProbe, Probe};
+pub(crate) use probe::HostAccess;
+use probe::{Begun, NoProbe, Probe};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt::Debug;
@@ -95,6 +96,14 @@ pub(crate) trait Run: Debug + Send {
     fn clear(&mut self);
     /// A physical allocation is gone; its number may be used again.
     fn forget(&mut self, physical: u32);
+    /// The host has put in work, or knows that some is done.
+    fn order(&mut self, order: Order);
+    /// The host copies or fills.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with that, in words.
+    fn host_access(&mut self, access: HostAccess) -> Result<(), String>;
 }
 
 /// Makes the engine that a configuration asks for.
@@ -138,6 +147,7 @@ struct Engine<P: Probe> {
     /// There may be room for a block that waits.
     may_start: bool,
     finished: Vec<TaskId>,
+    n_launches: u32,
     instructions: u64,
     link_bytes: u64,
 }
@@ -156,7 +166,8 @@ impl<P: Probe> Engine<P> {
             config: config.clone(),
             clock: Clock::new(),
             scheduler: scheduler(&config.schedule, config.seed),
-            probe: P::default(),
+            probe: P::new(config),
+            n_launches: 0,
             devices: (0..config.n_devices).map(|_| device()).collect(),
             grids: Vec::new(),
             starting: Vec::new(),
@@ -218,8 +229,10 @@ impl<P: Probe> Engine<P> {
 impl<P: Probe> Run for Engine<P> {
     fn submit(&mut self, task: TaskId, launch: Arc<Launch>) {
         let waiting = (0..launch.shape.blocks).rev().collect();
-        let first = self.probe.start();
-        let grid = Grid { task, launch, waiting, n_resident: 0, last: first.clone(), first };
+        let begun = Begun { number: self.n_launches, task, launch };
+        self.n_launches += 1;
+        self.probe.begin(&begun);
+        let grid = Grid { begun, waiting, n_resident: 0, joined: P::Joined::default() };
         let place = self.keep_grid(grid);
         self.starting.push(place);
         self.may_start = true;
@@ -276,7 +289,7 @@ impl<P: Probe> Run for Engine<P> {
 
     fn waiting_blocks(&self) -> Vec<(Arc<Launch>, usize)> {
         let grids = self.starting.iter().map(|&place| self.grid(place));
-        grids.map(|grid| (grid.launch.clone(), grid.waiting.len())).collect()
+        grids.map(|grid| (grid.begun.launch.clone(), grid.waiting.len())).collect()
     }
 
     fn choices(&self) -> &[Choice] {
@@ -298,9 +311,18 @@ impl<P: Probe> Run for Engine<P> {
         self.quiet_polls = 0;
         self.may_start = false;
         self.clock.end_stall();
+        self.probe.clear();
     }
 
     fn forget(&mut self, physical: u32) {
         self.probe.forget(physical);
+    }
+
+    fn order(&mut self, order: Order) {
+        self.probe.order(order);
+    }
+
+    fn host_access(&mut self, access: HostAccess) -> Result<(), String> {
+        self.probe.host_access(access)
     }
 }

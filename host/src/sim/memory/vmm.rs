@@ -147,7 +147,15 @@ impl Memory {
         self.reservation(address, len_bytes, CALL)?.map(address, len_bytes, memory.fd())?;
         let rights = vec![Access::None; self.n_devices as usize];
         let owner = memory.device;
-        self.map.insert(Mapping { start: address, len_bytes, physical, handle: Some(handle), owner, rights });
+        self.map.insert(Mapping {
+            start: address,
+            len_bytes,
+            physical,
+            number: 0,
+            handle: Some(handle),
+            owner,
+            rights,
+        });
         self.handles.get_mut(&handle).expect("just found").mappings += 1;
         Ok(())
     }

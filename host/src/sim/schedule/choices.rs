@@ -85,7 +85,7 @@ impl Choices {
         Self { prefix, made: Vec::new(), running: None, sweep: 0 }
     }
 
-    fn choose(&mut self, n_options: usize, n_free: usize) -> usize {
+    fn choice(&mut self, n_options: usize, n_free: usize) -> usize {
         if n_options == 1 {
             return 0;
         }
@@ -110,11 +110,11 @@ impl Scheduler for Choices {
         let index = match running {
             Some(index) if !touches_memory(active[index]) => index,
             Some(index) => {
-                let option = self.choose(active.len() + polling.len(), 1);
+                let option = self.choice(active.len() + polling.len(), 1);
                 // The running thread is the first option; the others keep their order.
                 if option == 0 { index } else { option - usize::from(option <= index) }
             }
-            None => self.choose(active.len() + polling.len(), active.len()),
+            None => self.choice(active.len() + polling.len(), active.len()),
         };
         if let Some(&who) = active.get(index) {
             self.running = Some(who);
@@ -131,6 +131,10 @@ impl Scheduler for Choices {
 
     fn pick_block(&mut self, n_waiting: usize) -> usize {
         n_waiting - 1
+    }
+
+    fn choose(&mut self, n: usize) -> usize {
+        self.choice(n, n)
     }
 
     fn choices(&self) -> &[Choice] {

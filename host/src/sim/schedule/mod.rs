@@ -68,6 +68,9 @@ pub(crate) trait Scheduler: Debug + Send {
     fn choices(&self) -> &[Choice] {
         &[]
     }
+    /// Chooses one of `n` (at least 2) behaviours that the memory model leaves open; 0 is what a machine without weak
+    /// memory does.
+    fn choose(&mut self, n: usize) -> usize;
 }
 
 /// Instructions of a burst of a thread that polls: a few rounds of its loop.

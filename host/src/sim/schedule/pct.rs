@@ -94,6 +94,10 @@ impl Scheduler for Pct {
         self.draw.below(n_waiting)
     }
 
+    fn choose(&mut self, n: usize) -> usize {
+        self.draw.below(n)
+    }
+
     fn block_starts(&mut self, place: u32, _device: u32) {
         if let Some(priorities) = self.priorities.get_mut(place as usize) {
             priorities.clear();

@@ -38,4 +38,8 @@ impl Scheduler for Random {
     fn pick_block(&mut self, n_waiting: usize) -> usize {
         self.draw.below(n_waiting)
     }
+
+    fn choose(&mut self, n: usize) -> usize {
+        self.draw.below(n)
+    }
 }

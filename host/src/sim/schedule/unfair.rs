@@ -143,6 +143,10 @@ impl Scheduler for Unfair {
         self.draw.below(n_waiting)
     }
 
+    fn choose(&mut self, n: usize) -> usize {
+        self.draw.below(n)
+    }
+
     fn block_starts(&mut self, place: u32, device: u32) {
         if self.devices.len() <= place as usize {
             self.devices.resize(place as usize + 1, 0);
