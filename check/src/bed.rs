@@ -17,7 +17,7 @@ pub(crate) const BLOCKS: u32 = 2;
 /// Threads of a block.
 pub(crate) const THREADS: u32 = 32;
 /// Polls without any change that make a stall. Nothing here looks at the clock while it waits.
-const STALL_POLLS: u32 = 100;
+const STALL_POLLS: u32 = 200;
 
 /// All ranks of one communicator. The communicators go before the streams.
 pub(crate) struct Bed {

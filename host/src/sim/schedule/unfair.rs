@@ -8,7 +8,7 @@ use super::draw::{Draw, burst, mix};
 use super::{Candidates, POLL_BURST, POLL_SHARE, Pick, Scheduler, ThreadId};
 
 /// Rounds of polls of those that wait, without any effect, after which the next group may run.
-const ROUNDS_PER_FLOOR: usize = 3;
+const ROUNDS_PER_FLOOR: usize = 2;
 /// Least instructions before other groups are delayed, as a power of two.
 const STRETCH_LOG2_MIN: u32 = 12;
 /// Number of such powers to draw from.
@@ -91,13 +91,14 @@ impl Unfair {
         best
     }
 
-    /// The next poll while nobody is active: of the first group alone, then of the first two, and so on.
+    /// The next poll while nobody is active: of the first group alone, then of all in the upper half of its priority,
+    /// and so on, so that even the last of many groups has its turn before the machine takes the wait for a deadlock.
     fn next_poll(&mut self, polling: &[ThreadId]) -> usize {
         let below = |limit: u64| polling.iter().map(|&who| self.priority(who)).filter(|&p| p <= limit).max();
         let (mut floor, mut n_left) = self.floor.unwrap_or_else(|| (below(u64::MAX).unwrap_or(0), 0));
         if self.floor.is_none() || n_left == 0 {
             if self.floor.is_some() {
-                floor = floor.checked_sub(1).and_then(below).unwrap_or(0);
+                floor = below(floor / 2).unwrap_or(0);
             }
             n_left = ROUNDS_PER_FLOOR * polling.len();
         }
