@@ -87,6 +87,11 @@ impl Beds {
         found.with_context(|| run.to_string())
     }
 
+    /// The bed for `n_ranks`, if there is one.
+    pub(crate) fn get(&self, n_ranks: u32) -> Option<&Bed> {
+        self.by_ranks.get(&n_ranks)
+    }
+
     /// The bed for `n_ranks`.
     pub(crate) fn bed(&mut self, n_ranks: u32, algorithm: Algorithm) -> Result<&mut Bed> {
         if self.algorithm != Some(algorithm) {

@@ -3,7 +3,7 @@
 use crate::campaign::{Beds, Campaign, Outcome, in_parallel};
 use crate::cli::{CheckArgs, KindChoice};
 use crate::finding::Finding;
-use crate::select;
+use crate::{mutants, select};
 use crate::subject::Run;
 use anyhow::{Context, Result, bail};
 use std::time::Instant;
@@ -17,6 +17,9 @@ const SEEDS_FULL: u64 = 200;
 pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
     if let Some(text) = &args.replay {
         return replay(text);
+    }
+    if args.mutants {
+        return mutants::run(args);
     }
     let kernels = select::kernels(&args.kernels)?;
     let campaign = campaign(args);

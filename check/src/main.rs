@@ -7,12 +7,14 @@
 //! | [`program`], [`bed`] | what a run is |
 //! | [`subject`], [`finding`] | its name, and what is wrong with it |
 //! | [`campaign`], [`check`] | many runs, and what is said of them |
+//! | [`mutants`] | whether the checkers see what is missing |
 
 mod bed;
 mod campaign;
 mod check;
 mod cli;
 mod finding;
+mod mutants;
 mod program;
 mod select;
 mod subject;

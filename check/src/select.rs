@@ -20,7 +20,7 @@ pub(crate) fn kernels(patterns: &[String]) -> Result<Vec<&'static KernelSpec>> {
 }
 
 /// Whether the parts between the pattern's `*` come one after another; without a `*`, anywhere in the name.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, mut rest)) = pattern.split_once('*') else { return name.contains(pattern) };
     let Some(mut left) = name.strip_prefix(head) else { return false };
     while let Some((part, behind)) = rest.split_once('*') {
