@@ -62,7 +62,12 @@ impl Bed {
 
     /// Runs a program of a kernel; `Some` is what is wrong. Behind a finding that is an error of the machine the bed is
     /// of no use any more.
-    pub(crate) fn run(&mut self, run: &Run, kernel: &KernelSpec, program: &Program) -> Result<Option<Finding>> {
+    pub(crate) fn run(
+        &mut self,
+        run: &Run,
+        kernel: &KernelSpec,
+        program: &Program,
+    ) -> Result<Option<Finding>> {
         let types = Types::of(kernel);
         let first = first_content(types.dtype, self.n_ranks);
         self.reset(program, &first).context("setting memory before the run")?;
@@ -91,7 +96,8 @@ impl Bed {
         let words_offset = layout.barrier_epoch_offset(0);
         let n_words = BARRIER_BLOCKS_MAX + LL_BLOCKS_MAX + BARRIER_BLOCKS_MAX * self.n_ranks;
         let words = vec![program.epoch; n_words as usize];
-        let (slots_offset, slots_end) = (layout.ll_slots_offset(0, 0, 0), layout.ll_slots_offset(BLOCKS, 0, 0));
+        let (slots_offset, slots_end) =
+            (layout.ll_slots_offset(0, 0, 0), layout.ll_slots_offset(BLOCKS, 0, 0));
         for ((comm, window), first) in self.comms.iter().zip(&mut self.windows).zip(first) {
             let (device, rank) = (comm.device().index(), comm.rank());
             let at = |offset: u64| comm.space().address(rank, FlatOffset::new(offset));
@@ -114,10 +120,7 @@ impl Bed {
                 });
                 let graphs = graphs.collect::<symmem::Result<Vec<_>>>()?;
                 for _ in 0..replays {
-                    graphs
-                        .iter()
-                        .zip(&self.streams)
-                        .try_for_each(|(graph, stream)| graph.launch(stream))?;
+                    graphs.iter().zip(&self.streams).try_for_each(|(graph, stream)| graph.launch(stream))?;
                 }
                 return self.synchronize();
             }

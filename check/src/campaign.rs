@@ -119,7 +119,9 @@ pub(crate) fn in_parallel<T: Sync, S: Default, R: Send>(
             let (sender, next, work) = (sender.clone(), &next, &work);
             scope.spawn(move || {
                 let mut state = S::default();
-                while let Some((index, item)) = items.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some((index, item)) =
+                    items.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed))
+                {
                     if sender.send((index, work(item, &mut state))).is_err() {
                         return;
                     }

@@ -3,8 +3,8 @@
 use crate::campaign::{Beds, Campaign, Outcome, in_parallel};
 use crate::cli::{CheckArgs, KindChoice};
 use crate::finding::Finding;
-use crate::{mutants, select};
 use crate::subject::Run;
+use crate::{mutants, select};
 use anyhow::{Context, Result, bail};
 use std::time::Instant;
 use symmem_device::kernels::{KERNELS, KernelSpec};
@@ -32,7 +32,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
 
 /// What the arguments ask for.
 pub(crate) fn campaign(args: &CheckArgs) -> Campaign {
-    let or = |given: &[u32], default: &[u32]| if given.is_empty() { default.to_vec() } else { given.to_vec() };
+    let or =
+        |given: &[u32], default: &[u32]| if given.is_empty() { default.to_vec() } else { given.to_vec() };
     let kinds = [KindChoice::Unfair, KindChoice::Random, KindChoice::Pct];
     Campaign {
         ranks: or(&args.ranks, &[2, 3, 4]),
@@ -75,7 +76,10 @@ fn check(campaign: &Campaign, kernels: &[&'static KernelSpec], jobs: usize) -> R
 
 /// The line above the results.
 pub(crate) fn head() -> String {
-    format!("# {:<44} {:>8} {:>6} {:<20} {:>6} {:>8}  result", "kernel", "ranks", "seeds", "schedules", "runs", "time (s)")
+    format!(
+        "# {:<44} {:>8} {:>6} {:<20} {:>6} {:>8}  result",
+        "kernel", "ranks", "seeds", "schedules", "runs", "time (s)"
+    )
 }
 
 /// A kernel's line.

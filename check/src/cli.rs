@@ -151,10 +151,9 @@ impl KindChoice {
             Self::RoundRobin => ScheduleKind::RoundRobin,
             Self::Random => ScheduleKind::Random,
             Self::Unfair => ScheduleKind::Unfair,
-            Self::Pct => ScheduleKind::Pct {
-                n_changes: PCT_CHANGES,
-                n_steps: PCT_STEPS_PER_THREAD * n_threads,
-            },
+            Self::Pct => {
+                ScheduleKind::Pct { n_changes: PCT_CHANGES, n_steps: PCT_STEPS_PER_THREAD * n_threads }
+            }
         }
     }
 }

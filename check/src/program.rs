@@ -147,8 +147,9 @@ impl Program {
         let calls: Vec<_> = (0..n_ranks).map(|rank| self.operations(types, n_ranks, rank)).collect();
         for n in (0..self.replays.unwrap_or(1)).flat_map(|_| 0..self.steps.len()) {
             let bytes = (calls[0][n].count * types.dtype.bytes()) as usize;
-            let input =
-                |(window, calls): (&Vec<u8>, &Vec<Operation>)| window[calls[n].input as usize..][..bytes].to_vec();
+            let input = |(window, calls): (&Vec<u8>, &Vec<Operation>)| {
+                window[calls[n].input as usize..][..bytes].to_vec()
+            };
             let inputs: Vec<Vec<u8>> = windows.iter().zip(&calls).map(input).collect();
             let output = match types.op {
                 Some(op) => reference::all_reduce(types.dtype, op, &inputs),

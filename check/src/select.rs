@@ -36,7 +36,8 @@ mod tests {
 
     #[test]
     fn patterns() {
-        let check = |pattern, expect| assert_eq!(matches(pattern, "symmem_all_gather_ll"), expect, "{pattern}");
+        let check =
+            |pattern, expect| assert_eq!(matches(pattern, "symmem_all_gather_ll"), expect, "{pattern}");
         ["gather", "*", "symmem*", "*ll", "symmem*_ll", "*all*gather*", "symmem_all_gather_ll"]
             .iter()
             .for_each(|pattern| check(pattern, true));

@@ -149,5 +149,9 @@ impl LlSession {
 
 #[inline(always)]
 fn after(epoch: u32) -> u32 {
-    if epoch == EPOCH_LAST && intact!("ll_epoch_after_wrap") { EPOCH_AFTER_LAST } else { epoch.wrapping_add(1) }
+    if epoch == EPOCH_LAST && intact!("ll_epoch_after_wrap") {
+        EPOCH_AFTER_LAST
+    } else {
+        epoch.wrapping_add(1)
+    }
 }

@@ -151,7 +151,11 @@ impl Tally {
         match (verdict, entry) {
             (Verdict::Caught(finding, n_runs), None) => {
                 self.n_caught += 1;
-                println!("caught      {name} ({}, run {n_runs}: {})", finding.how.name(), finding.run.schedule);
+                println!(
+                    "caught      {name} ({}, run {n_runs}: {})",
+                    finding.how.name(),
+                    finding.run.schedule
+                );
             }
             (Verdict::NotCaught(n_runs), Some(entry)) => {
                 self.n_listed += 1;

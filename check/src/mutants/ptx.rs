@@ -52,7 +52,8 @@ fn constructs(text: &KernelText, root: &Path) -> BTreeMap<String, Vec<usize>> {
 
 /// The instruction of a line that orders something.
 fn mnemonic(line: &str) -> Option<&str> {
-    let code = line.strip_prefix('@').and_then(|guarded| guarded.split_once(' ')).map_or(line, |(_, code)| code);
+    let code =
+        line.strip_prefix('@').and_then(|guarded| guarded.split_once(' ')).map_or(line, |(_, code)| code);
     let word = code.split(|c: char| c.is_whitespace() || c == ';').next()?;
     let orders = [".relaxed", ".acquire", ".release", ".acq_rel"];
     let is_access = ["ld.", "st.", "atom.", "red.", "multimem."].iter().any(|head| word.starts_with(head));
@@ -79,7 +80,10 @@ fn changes(line: &str) -> Vec<(String, Change)> {
         // The threads no longer meet, and each gets its own predicate.
         return vec![("deleted".into(), Box::new(without_reduction))];
     }
-    if !word.starts_with("ld.") && !word.starts_with("st.") && !word.starts_with("atom.") && !word.starts_with("red.")
+    if !word.starts_with("ld.")
+        && !word.starts_with("st.")
+        && !word.starts_with("atom.")
+        && !word.starts_with("red.")
     {
         replace(".sys", ".gpu");
         found.push(("deleted".into(), Box::new(|_: &str| String::new())));
@@ -98,7 +102,8 @@ fn changes(line: &str) -> Vec<(String, Change)> {
 
 /// `bar.red.or.pred p, 0, q;` as `or.pred p, q, q;`.
 fn without_reduction(line: &str) -> String {
-    let operands: Vec<_> = line.trim_end_matches(';').split([' ', '\t', ',']).filter(|word| !word.is_empty()).collect();
+    let operands: Vec<_> =
+        line.trim_end_matches(';').split([' ', '\t', ',']).filter(|word| !word.is_empty()).collect();
     match operands[..] {
         [.., into, _, from] => format!("or.pred {into}, {from}, {from};"),
         _ => line.to_owned(),
@@ -127,7 +132,10 @@ mod tests {
             "ld.relaxed.sys.global.v2.b64 {%a, %b}, [%rd1];",
             &["ld.relaxed.gpu.global.v2.b64 {%a, %b}, [%rd1];", "ld.global.v2.b64 {%a, %b}, [%rd1];"],
         );
-        check("atom.relaxed.gpu.global.cas.b32 %r, [%a], 0, 1;", &["atom.relaxed.cta.global.cas.b32 %r, [%a], 0, 1;"]);
+        check(
+            "atom.relaxed.gpu.global.cas.b32 %r, [%a], 0, 1;",
+            &["atom.relaxed.cta.global.cas.b32 %r, [%a], 0, 1;"],
+        );
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub(crate) type Position = (String, usize);
 impl KernelText {
     /// Cuts `name` out of a module.
     pub(crate) fn cut(module: &str, name: &str) -> Result<Self> {
-        let is_head = |line: &&str| [".version", ".target", ".address_size"].iter().any(|w| line.starts_with(w));
+        let is_head =
+            |line: &&str| [".version", ".target", ".address_size"].iter().any(|w| line.starts_with(w));
         let head = module.lines().filter(is_head).map(|line| format!("{line}\n")).collect();
         let opening = format!(".entry {name}(");
         let mut lines = module.lines().skip_while(|line| !line.contains(&opening));
@@ -62,7 +63,8 @@ impl KernelText {
             if let Some(rest) = line.trim_start().strip_prefix(".loc") {
                 let words: Vec<_> = rest.split_whitespace().collect();
                 let file = words.first().and_then(|number| files.get(number));
-                let number = words.get(1).and_then(|number| number.parse().ok()).filter(|&number| number != 0);
+                let number =
+                    words.get(1).and_then(|number| number.parse().ok()).filter(|&number| number != 0);
                 now = file.zip(number).map(|(file, number)| ((*file).to_owned(), number));
             }
             now.clone()
@@ -92,10 +94,8 @@ impl<'r> Functions<'r> {
     pub(crate) fn name(&mut self, (file, line): &Position) -> String {
         let root = self.root;
         let read = || std::fs::read_to_string(root.join(file)).unwrap_or_default();
-        let lines = self
-            .files
-            .entry(file.clone())
-            .or_insert_with(|| read().lines().map(str::to_owned).collect());
+        let lines =
+            self.files.entry(file.clone()).or_insert_with(|| read().lines().map(str::to_owned).collect());
         let above = lines[..(*line).min(lines.len())].iter().rev();
         let function = above.filter_map(|line| function_of(line)).next().unwrap_or("?");
         let stem = Path::new(file).file_name().map_or(file.as_str().into(), |name| name.to_string_lossy());
@@ -106,8 +106,19 @@ impl<'r> Functions<'r> {
 fn function_of(line: &str) -> Option<&str> {
     let (before, rest) = line.split_once("fn ")?;
     let is_definition = before.trim().split(' ').all(|word| {
-        ["", "pub", "pub(crate)", "pub(super)", "const", "unsafe", "extern", "\"C\"", "\"ptx-kernel\"", "safe"]
-            .contains(&word)
+        [
+            "",
+            "pub",
+            "pub(crate)",
+            "pub(super)",
+            "const",
+            "unsafe",
+            "extern",
+            "\"C\"",
+            "\"ptx-kernel\"",
+            "safe",
+        ]
+        .contains(&word)
     });
     let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_')?;
     is_definition.then_some(&rest[..end])

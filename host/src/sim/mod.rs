@@ -11,6 +11,7 @@
 //! | `engine` | all threads of all devices |
 //! | `schedule` | which thread is next |
 //! | `report` | words for faults and deadlocks |
+//! | `trace` | what a run did |
 
 mod backend;
 mod config;
@@ -25,6 +26,7 @@ mod report;
 mod result;
 mod schedule;
 pub mod thread;
+mod trace;
 
 #[cfg(test)]
 mod tests;
@@ -32,3 +34,4 @@ mod tests;
 pub use config::{OnStall, ProbeKind, ScheduleKind, SimConfig};
 pub use machine::{LiveCounts, SimMachine};
 pub use schedule::{Choice, Exhaustive, NoSchedule, Schedule};
+pub use trace::{Trace, TraceEvent, TraceKind, TracedAccess, TracedLaunch};

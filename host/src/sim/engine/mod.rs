@@ -15,6 +15,7 @@ mod occupancy;
 pub(crate) mod poll;
 mod probe;
 mod residency;
+mod trace;
 mod warp;
 
 use crate::backend::WorkCounters;
@@ -24,6 +25,7 @@ use crate::sim::driver::task::{Order, TaskId};
 use crate::sim::interface::Fault;
 use crate::sim::memory::address_map::{AddressMap, View};
 use crate::sim::schedule::{Choice, Scheduler, ThreadId, scheduler};
+use crate::sim::trace::Trace;
 use block::{Block, Grid, Storage};
 use clock::Clock;
 pub(crate) use inspect::{WaitKind, WaitingThread};
@@ -92,6 +94,8 @@ pub(crate) trait Run: Debug + Send {
     fn waiting_blocks(&self) -> Vec<(Arc<Launch>, usize)>;
     /// The choices of the schedule so far, if it is a list of them.
     fn choices(&self) -> &[Choice];
+    /// What has happened, if that is what the probe keeps.
+    fn trace(&self) -> Trace;
     /// Drops all kernels.
     fn clear(&mut self);
     /// A physical allocation is gone; its number may be used again.
@@ -110,6 +114,7 @@ pub(crate) trait Run: Debug + Send {
 pub(crate) fn engine(config: &SimConfig) -> Box<dyn Run> {
     match config.probe {
         ProbeKind::None => Box::new(Engine::<NoProbe>::new(config)),
+        ProbeKind::Trace => Box::new(Engine::<trace::TraceProbe>::new(config)),
         ProbeKind::Hops => Box::new(Engine::<hops::HopProbe>::new(config)),
     }
 }
@@ -294,6 +299,10 @@ impl<P: Probe> Run for Engine<P> {
 
     fn choices(&self) -> &[Choice] {
         self.scheduler.choices()
+    }
+
+    fn trace(&self) -> Trace {
+        self.probe.trace()
     }
 
     fn clear(&mut self) {

@@ -130,7 +130,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn schedule() -> impl Strategy<Value = Schedule> {
-        let list = prop::collection::vec(prop_oneof![4 => Just(0u32), 1 => 0u32..5, 1 => any::<u32>()], 0..40);
+        let list =
+            prop::collection::vec(prop_oneof![4 => Just(0u32), 1 => 0u32..5, 1 => any::<u32>()], 0..40);
         let kind = prop_oneof![
             Just(ScheduleKind::Random),
             Just(ScheduleKind::Unfair),
@@ -171,7 +172,8 @@ mod tests {
         check("choices:2x0,3", ScheduleKind::Choices([0, 0, 3].into()));
         check("choices:", ScheduleKind::Choices([].into()));
         check("pct:0:d3:n1000", ScheduleKind::Pct { n_changes: 3, n_steps: 1000 });
-        for wrong in ["", "random", "random:x", "pct:1:3:4", "choices:99999999999x0", "choices:1x", "fair:1"] {
+        for wrong in ["", "random", "random:x", "pct:1:3:4", "choices:99999999999x0", "choices:1x", "fair:1"]
+        {
             assert!(wrong.parse::<Schedule>().is_err(), "{wrong}");
         }
     }
