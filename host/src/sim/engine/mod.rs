@@ -13,7 +13,7 @@ mod hops;
 mod inspect;
 mod occupancy;
 pub(crate) mod poll;
-mod probe;
+pub(crate) mod probe;
 mod residency;
 mod warp;
 
@@ -23,6 +23,7 @@ use crate::sim::driver::module::Launch;
 use crate::sim::driver::task::{Order, TaskId};
 use crate::sim::interface::Fault;
 use crate::sim::memory::address_map::{AddressMap, View};
+use crate::sim::model::Model;
 use crate::sim::schedule::{Scheduler, ThreadId, scheduler};
 use block::{Block, Grid, Storage};
 use clock::Clock;
@@ -109,6 +110,7 @@ pub(crate) fn engine(config: &SimConfig) -> Box<dyn Run> {
     match config.probe {
         ProbeKind::None => Box::new(Engine::<NoProbe>::new(config)),
         ProbeKind::Hops => Box::new(Engine::<hops::HopProbe>::new(config)),
+        ProbeKind::Races => Box::new(Engine::<Model>::new(config)),
     }
 }
 
