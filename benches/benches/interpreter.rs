@@ -46,7 +46,7 @@ struct Rate {
 
 fn main() -> Result<()> {
     let mut rates = Vec::new();
-    for (name, probe) in [("hops", ProbeKind::Hops), ("none", ProbeKind::None)] {
+    for (name, probe) in [("races", ProbeKind::Races), ("hops", ProbeKind::Hops), ("none", ProbeKind::None)] {
         let kernels = [
             (Algorithm::Ll, Dtype::F32, 32 << 10),
             (Algorithm::TwoShotLdSt, Dtype::F32, 1 << 20),

@@ -162,9 +162,9 @@ impl ProbeChoice {
     pub(crate) fn probes(self) -> &'static [ProbeKind] {
         match self {
             Self::None => &[ProbeKind::None],
-            Self::Races => &[ProbeKind::None],
+            Self::Races => &[ProbeKind::Races],
             Self::Weak => &[ProbeKind::None],
-            Self::Both => &[ProbeKind::None],
+            Self::Both => &[ProbeKind::Races],
         }
     }
 }

@@ -46,7 +46,7 @@ impl Finding {
     pub(crate) fn of_error(run: &Run, error: &Error) -> Self {
         let how = match error.kind() {
             ErrorKind::Deadlock { .. } => How::Deadlock,
-            ErrorKind::Fault { report } if report.contains("race") => How::Race,
+            ErrorKind::Race { .. } => How::Race,
             ErrorKind::Fault { .. } => How::Fault,
             ErrorKind::Timeout { .. } => How::Timeout,
             _ => How::Other,

@@ -17,7 +17,8 @@ pub(crate) struct Run {
 }
 
 /// Names of the probes.
-pub(crate) const PROBES: [(&str, ProbeKind); 1] = [("none", ProbeKind::None)];
+pub(crate) const PROBES: [(&str, ProbeKind); 2] =
+    [("none", ProbeKind::None), ("races", ProbeKind::Races)];
 
 /// A schedule for the time before a run.
 pub(crate) fn first_schedule() -> Schedule {

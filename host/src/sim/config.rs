@@ -24,6 +24,8 @@ pub enum ProbeKind {
     Hops,
     /// Every event ([`crate::sim::SimMachine::trace`]), for small runs.
     Trace,
+    /// Data races: the first one ends the run with [`crate::ErrorKind::Race`].
+    Races,
 }
 
 /// Shape and rules of a simulated machine.
@@ -100,7 +102,7 @@ impl SimConfig {
     /// | `SYMMEM_SIM_SM` | [`SimConfig::sm`] |
     /// | `SYMMEM_SIM_MULTIPROCESSORS` | [`SimConfig::n_multiprocessors`] |
     /// | `SYMMEM_SIM_DRIVER` | [`SimConfig::driver_version`], e.g. `12.8` |
-    /// | `SYMMEM_SIM_PROBE` | [`SimConfig::probe`]: `none`, `hops`, `trace` |
+    /// | `SYMMEM_SIM_PROBE` | [`SimConfig::probe`]: `none`, `hops`, `trace`, `races` |
     /// | `SYMMEM_SIM_ON_STALL` | [`SimConfig::on_stall`]: `report`, `advance-clock` |
     /// | `SYMMEM_SIM_STALL_MS` | [`SimConfig::stall_grace_ms`] |
     /// | `SYMMEM_SIM_STALL_SHARED_MS` | [`SimConfig::stall_grace_shared_ms`] |
@@ -127,7 +129,7 @@ impl SimConfig {
         read(set, "SYMMEM_SIM_SM", "a number such as 90", &mut config.sm, parse)?;
         read(set, "SYMMEM_SIM_MULTIPROCESSORS", "a number", &mut config.n_multiprocessors, parse)?;
         read(set, "SYMMEM_SIM_DRIVER", "a version such as 12.8", &mut config.driver_version, parse_version)?;
-        read(set, "SYMMEM_SIM_PROBE", "none, hops, trace", &mut config.probe, parse_probe)?;
+        read(set, "SYMMEM_SIM_PROBE", "none, hops, trace, races", &mut config.probe, parse_probe)?;
         read(set, "SYMMEM_SIM_ON_STALL", "report, advance-clock", &mut config.on_stall, parse_on_stall)?;
         read(set, "SYMMEM_SIM_STALL_MS", "a number", &mut config.stall_grace_ms, parse)?;
         let mut slowdown = 1;
@@ -230,6 +232,7 @@ fn parse_probe(text: &str) -> Option<ProbeKind> {
         "none" => Some(ProbeKind::None),
         "hops" => Some(ProbeKind::Hops),
         "trace" => Some(ProbeKind::Trace),
+        "races" => Some(ProbeKind::Races),
         _ => None,
     }
 }

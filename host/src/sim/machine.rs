@@ -14,6 +14,7 @@
 use super::config::{OnStall, SimConfig};
 use super::driver::Driver;
 use super::engine::{self, Run, RunEnd};
+use super::interface::Fault;
 use super::memory::Memory;
 use super::report;
 use crate::backend::{PhysicalHandle, StreamHandle};
@@ -265,6 +266,11 @@ impl SimMachine {
     }
 }
 
+/// Which run it was.
+fn in_run(config: &SimConfig) -> String {
+    format!("\n  in the run of seed {} and schedule {:?}", config.seed, config.schedule)
+}
+
 impl Core {
     /// Runs a slice of all work.
     fn slice(&mut self, config: &SimConfig) -> SliceEnd {
@@ -283,7 +289,10 @@ impl Core {
                 RunEnd::Stalled => return SliceEnd::Stalled,
                 RunEnd::Fault(site) => {
                     let report = report::fault(self.memory.map(), &site);
-                    self.fail(ErrorKind::Fault { report });
+                    self.fail(match site.fault {
+                        Fault::Race(_) => ErrorKind::Race { report: report + &in_run(config) },
+                        _ => ErrorKind::Fault { report },
+                    });
                     return SliceEnd::Going;
                 }
             }
@@ -320,11 +329,11 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Fault`] where it races with a kernel.
-    pub(super) fn host_access(&mut self, address: u64, len_bytes: u64, write: bool) -> Result<()> {
+    /// [`ErrorKind::Race`] where it races with a kernel.
+    pub(super) fn host_access(&mut self, config: &SimConfig, address: u64, len_bytes: u64, write: bool) -> Result<()> {
         self.tell();
         for access in self.memory.parts(address, len_bytes, write) {
-            self.engine.host_access(access).map_err(|report| ErrorKind::Fault { report })?;
+            self.engine.host_access(access).map_err(|report| ErrorKind::Race { report: report + &in_run(config) })?;
         }
         Ok(())
     }

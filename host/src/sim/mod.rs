@@ -9,6 +9,7 @@
 //! | [`ptx`] | PTX text to instructions, and what they compute |
 //! | [`thread`] | one thread |
 //! | `engine` | all threads of all devices |
+//! | `model` | the memory model: data races and weak behaviours |
 //! | `schedule` | which thread is next |
 //! | `report` | words for faults and deadlocks |
 //! | `trace` | what a run did |
@@ -21,6 +22,7 @@ mod engine;
 pub mod interface;
 mod machine;
 mod memory;
+mod model;
 pub mod ptx;
 mod report;
 mod result;

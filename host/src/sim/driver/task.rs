@@ -17,6 +17,8 @@ pub(crate) enum Order {
         task: TaskId,
         /// What it comes behind.
         after: Vec<TaskId>,
+        /// It is a kernel; else it only joins what it comes behind.
+        is_kernel: bool,
     },
     /// It learns that a task is done.
     Known(TaskId),
@@ -61,7 +63,7 @@ impl Tasks {
     ) -> TaskId {
         let id = self.next;
         self.next += 1;
-        self.order.push(Order::Added { task: id, after: after.to_vec() });
+        self.order.push(Order::Added { task: id, after: after.to_vec(), is_kernel: launch.is_some() });
         let mut n_unfinished = 0;
         for earlier in after {
             if let Some(earlier) = self.unfinished.get_mut(earlier) {

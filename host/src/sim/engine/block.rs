@@ -232,6 +232,9 @@ impl<P: Probe> Block<P> {
         for thread in threads.clone().chain(gone_on) {
             probe.gather(how, &mut joined, &lanes[thread as usize].probed);
         }
+        if let Some(first) = threads.clone().next() {
+            probe.close(how, &mut joined, &lanes[first as usize].probed);
+        }
         for thread in threads {
             probe.learn(how, &mut lanes[thread as usize].probed, &joined);
         }

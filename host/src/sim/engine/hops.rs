@@ -202,6 +202,8 @@ impl Probe for HopProbe {
         joined.sent = joined.sent.max(thread.sent);
     }
 
+    fn close(&mut self, _: Meeting, _: &mut Depth, _: &Depth) {}
+
     fn learn(&mut self, _: Meeting, thread: &mut Depth, joined: &Depth) {
         thread.arrived = thread.arrived.max(joined.arrived);
         thread.issued = thread.arrived;

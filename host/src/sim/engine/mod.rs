@@ -13,7 +13,7 @@ mod hops;
 mod inspect;
 mod occupancy;
 pub(crate) mod poll;
-mod probe;
+pub(crate) mod probe;
 mod residency;
 mod trace;
 mod warp;
@@ -24,6 +24,7 @@ use crate::sim::driver::module::Launch;
 use crate::sim::driver::task::{Order, TaskId};
 use crate::sim::interface::Fault;
 use crate::sim::memory::address_map::{AddressMap, View};
+use crate::sim::model::Model;
 use crate::sim::schedule::{Choice, Scheduler, ThreadId, scheduler};
 use crate::sim::trace::Trace;
 use block::{Block, Grid, Storage};
@@ -116,6 +117,7 @@ pub(crate) fn engine(config: &SimConfig) -> Box<dyn Run> {
         ProbeKind::None => Box::new(Engine::<NoProbe>::new(config)),
         ProbeKind::Trace => Box::new(Engine::<trace::TraceProbe>::new(config)),
         ProbeKind::Hops => Box::new(Engine::<hops::HopProbe>::new(config)),
+        ProbeKind::Races => Box::new(Engine::<Model>::new(config)),
     }
 }
 

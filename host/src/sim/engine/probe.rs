@@ -82,6 +82,8 @@ pub(crate) enum Meeting {
     Warp,
     /// In an exchange of values among the lanes of a warp, which orders no memory accesses (PTX ISA 9.7.9).
     Exchange,
+    /// At the end of their kernel.
+    Exit,
 }
 
 /// A copy or fill that the host makes, or its part in one mapping.
@@ -166,6 +168,8 @@ pub(crate) trait Probe: Debug + Send + 'static {
     fn fence(&mut self, actor: Actor<'_, Self::Thread>, fence: Fence);
     /// A thread that meets others, or has exited, adds what it knows.
     fn gather(&mut self, how: Meeting, joined: &mut Self::Joined, thread: &Self::Thread);
+    /// All that meet have been gathered; `thread` is one of them.
+    fn close(&mut self, how: Meeting, joined: &mut Self::Joined, thread: &Self::Thread);
     /// A thread that met others learns what they know together.
     fn learn(&mut self, how: Meeting, thread: &mut Self::Thread, joined: &Self::Joined);
     /// The host copies or fills.
@@ -218,6 +222,7 @@ impl Probe for NoProbe {
     #[inline(always)]
     fn fence(&mut self, _: Actor<'_, ()>, _: Fence) {}
     fn gather(&mut self, _: Meeting, (): &mut (), (): &()) {}
+    fn close(&mut self, _: Meeting, (): &mut (), (): &()) {}
     fn learn(&mut self, _: Meeting, (): &mut (), (): &()) {}
     fn host_access(&mut self, _: HostAccess) -> Result<(), String> {
         Ok(())

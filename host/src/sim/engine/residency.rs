@@ -95,7 +95,7 @@ impl<P: Probe> Engine<P> {
         let device = &mut self.devices[launch.function.device as usize];
         device.occupancy.leave(block.multiprocessor, launch.shape.threads, shared_bytes);
         for lane in &block.storage.lanes {
-            self.probe.gather(Meeting::Block, &mut grid.joined, &lane.probed);
+            self.probe.gather(Meeting::Exit, &mut grid.joined, &lane.probed);
         }
         if let Some(lane) = block.storage.lanes.first() {
             self.probe.end_block(&lane.probed);

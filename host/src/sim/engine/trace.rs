@@ -186,6 +186,8 @@ impl Probe for TraceProbe {
 
     fn gather(&mut self, _: Meeting, (): &mut (), _: &Traced) {}
 
+    fn close(&mut self, _: Meeting, (): &mut (), _: &Traced) {}
+
     fn learn(&mut self, how: Meeting, thread: &mut Traced, (): &()) {
         if how == Meeting::Block {
             self.note_plain(thread.who, Did::Barrier);
