@@ -104,7 +104,14 @@ impl Bed {
             let unpoisoned = [0u8; std::mem::offset_of!(DevBaseHeader, timeout_ns)];
             self.sim.write(device, at(0), &unpoisoned)?;
             self.sim.write(device, at(words_offset), bytemuck::cast_slice(&words))?;
-            self.sim.fill(device, at(slots_offset), 0, slots_end - slots_offset)?;
+            match program.epoch {
+                0 => self.sim.fill(device, at(slots_offset), 0, slots_end - slots_offset)?,
+                _ => self.sim.write(
+                    device,
+                    at(slots_offset),
+                    &stale_slots(slots_end - slots_offset, layout),
+                )?,
+            }
             window.write(0, first)?;
         }
         Ok(())
@@ -151,6 +158,15 @@ impl Bed {
         let waited: Vec<_> = ranks.map(|(comm, stream)| comm.synchronize(stream)).collect();
         waited.into_iter().collect()
     }
+}
+
+/// Slots as the epochs 2 and 3 leave them, which come again behind the wrap: only what zeroes a bank before then keeps
+/// them from being taken for new.
+fn stale_slots(len_bytes: u64, layout: DevBaseLayout) -> Vec<u8> {
+    const STALE: u64 = 0x5e5e_5e5e;
+    let bank_bytes = layout.ll_slots_offset(0, 1, 0) - layout.ll_slots_offset(0, 0, 0);
+    let half = |at: u64| STALE | (2 + at / bank_bytes % 2) << 32;
+    (0..len_bytes).step_by(size_of::<u64>()).flat_map(|at| half(at).to_le_bytes()).collect()
 }
 
 /// Where a rank's window differs from what it must hold.

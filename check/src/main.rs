@@ -7,6 +7,7 @@
 //! | [`program`], [`bed`] | what a run is |
 //! | [`subject`], [`finding`] | its name, and what is wrong with it |
 //! | [`campaign`], [`check`] | many runs, and what is said of them |
+//! | [`trace`] | what one run did, as text and as a drawing |
 //! | [`mutants`] | whether the checkers see what is missing |
 
 mod bed;
@@ -18,6 +19,7 @@ mod mutants;
 mod program;
 mod select;
 mod subject;
+mod trace;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -25,7 +27,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let done = match cli::Cli::parse().command {
         cli::Command::Check(args) => check::run(&args),
-        cli::Command::Trace(_) => Ok(true),
+        cli::Command::Trace(args) => trace::run(&args),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -17,8 +17,7 @@ pub(crate) struct Run {
 }
 
 /// Names of the probes.
-pub(crate) const PROBES: [(&str, ProbeKind); 2] =
-    [("none", ProbeKind::None), ("races", ProbeKind::Races)];
+pub(crate) const PROBES: [(&str, ProbeKind); 2] = [("none", ProbeKind::None), ("races", ProbeKind::Races)];
 
 /// A schedule for the time before a run.
 pub(crate) fn first_schedule() -> Schedule {

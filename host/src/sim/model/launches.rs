@@ -101,8 +101,7 @@ impl Launches {
 
     /// Whether no work is under way or waits.
     pub(super) fn is_idle(&self) -> bool {
-        self.n_running == 0
-            && self.nodes.values().all(|node| !node.is_kernel || node.done.is_some())
+        self.n_running == 0 && self.nodes.values().all(|node| !node.is_kernel || node.done.is_some())
     }
 
     /// The host has put in a task, or knows that one is done.

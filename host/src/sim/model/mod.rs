@@ -9,9 +9,7 @@ mod shadow;
 
 use crate::sim::config::SimConfig;
 use crate::sim::driver::task;
-use crate::sim::engine::probe::{
-    ALL_WRITTEN, Actor, Begun, HostAccess, Meeting, Place, Probe, Who, Written,
-};
+use crate::sim::engine::probe::{ALL_WRITTEN, Actor, Begun, HostAccess, Meeting, Place, Probe, Who, Written};
 use crate::sim::interface::{Fault, Fence, Lanes, MemoryAccess, Order};
 use agent::{Agent, Joined, reach};
 use launches::Launches;
@@ -92,13 +90,15 @@ impl Model {
                 && let Some(before) = messages.get(offset)
                 && is_observed(agent, before, reach, access, place)
             {
-                let others = before.releases.iter().filter(|other| {
-                    release.as_ref().is_none_or(|own| own.block != other.block)
-                });
+                let others = before
+                    .releases
+                    .iter()
+                    .filter(|other| release.as_ref().is_none_or(|own| own.block != other.block));
                 releases.extend(others.cloned());
-                if let (Some(own), Some(same)) =
-                    (&mut releases.first_mut(), before.releases.iter().find(|other| other.block == agent.block))
-                    && release.is_some()
+                if let (Some(own), Some(same)) = (
+                    &mut releases.first_mut(),
+                    before.releases.iter().find(|other| other.block == agent.block),
+                ) && release.is_some()
                 {
                     own.add(same);
                 }
@@ -219,8 +219,7 @@ impl Probe for Model {
         _: u64,
         _: u64,
     ) -> Result<(), Fault> {
-        let noted =
-            self.detector.note(&self.launches, (actor.state, actor.who), access, place, (true, true));
+        let noted = self.detector.note(&self.launches, (actor.state, actor.who), access, place, (true, true));
         noted.map_err(Fault::Race)?;
         self.read_messages(actor.state, access, place);
         self.write_messages(actor.state, access, place, true);
