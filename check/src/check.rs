@@ -4,7 +4,7 @@ use crate::campaign::{Beds, Campaign, Outcome, in_parallel};
 use crate::cli::{CheckArgs, KindChoice};
 use crate::finding::Finding;
 use crate::subject::Run;
-use crate::{mutants, select};
+use crate::{mutants, select, user};
 use anyhow::{Context, Result, bail};
 use std::time::Instant;
 use symmem_device::kernels::{KERNELS, KernelSpec};
@@ -15,6 +15,9 @@ const SEEDS_FULL: u64 = 200;
 
 /// Runs the command; says whether all is well.
 pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
+    if let Some(path) = &args.launch {
+        return user::check(args, path);
+    }
     if let Some(text) = &args.replay {
         return replay(text);
     }

@@ -7,6 +7,7 @@
 //! | [`program`], [`bed`] | what a run is |
 //! | [`subject`], [`finding`] | its name, and what is wrong with it |
 //! | [`campaign`], [`check`] | many runs, and what is said of them |
+//! | [`user`] | kernels of your own |
 //! | [`trace`] | what one run did, as text and as a drawing |
 //! | [`mutants`] | whether the checkers see what is missing |
 
@@ -20,6 +21,7 @@ mod program;
 mod select;
 mod subject;
 mod trace;
+mod user;
 
 use clap::Parser;
 use std::process::ExitCode;

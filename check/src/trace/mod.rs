@@ -11,8 +11,10 @@ mod places;
 mod strokes;
 
 use crate::cli::TraceArgs;
+use crate::subject::Run;
+use crate::user::{self, Description};
 use crate::{bed, select};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use places::Places;
 use strokes::{Stroke, strokes};
 use symmem::sim::{ProbeKind, Schedule, SimConfig, SimMachine, Trace};
@@ -26,7 +28,7 @@ const RANKS: u32 = 2;
 pub(crate) fn run(args: &TraceArgs) -> Result<bool> {
     let (title, strokes) = match &args.subject {
         Some(subject) => collective(args, subject)?,
-        None => bail!("name a collective"),
+        None => own(args)?,
     };
     print(&title, &strokes);
     if let Some(path) = &args.svg {
@@ -88,6 +90,28 @@ fn collective(args: &TraceArgs, subject: &str) -> Result<(String, Vec<Stroke>)> 
     let name = trace.launches.first().map_or(kernel.name, |launch| &launch.kernel);
     let title = format!("{name} of {} elements on {n_ranks} ranks", args.count);
     Ok((title, gathered(&trace, |owner, address| places.name(owner, address))))
+}
+
+/// The kernel of a launch description.
+fn own(args: &TraceArgs) -> Result<(String, Vec<Stroke>)> {
+    let path = args.launch.as_deref().context("name a collective, or a launch description")?;
+    let description = Description::read(path)?;
+    let text = description.text(path, user::SM)?;
+    let n_ranks = args.ranks.unwrap_or(description.ranks[0]);
+    let mut bed = user::Bed::new(&description, &text, n_ranks)?;
+    let run = Run {
+        subject: description.kernel.clone(),
+        n_ranks,
+        program: user::PROGRAM.into(),
+        probe: ProbeKind::Trace,
+        schedule: args.schedule.parse()?,
+    };
+    if let Some(finding) = bed.run(&run)? {
+        println!("{finding}");
+    }
+    let places = Places::new(bed.comm(), bed.places());
+    let title = format!("{} on {n_ranks} ranks", description.kernel);
+    Ok((title, gathered(&bed.sim().trace(), |owner, address| places.name(owner, address))))
 }
 
 fn gathered(trace: &Trace, place: impl Fn(Option<u32>, u64) -> String) -> Vec<Stroke> {

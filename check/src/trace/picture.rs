@@ -4,7 +4,7 @@ use super::strokes::{Access, Direction, Stroke, What};
 use symmem::svg::{Point, Svg};
 
 const LEFT: f64 = 40.0;
-const LANE: f64 = 330.0;
+const LANE: f64 = 340.0;
 const TOP: f64 = 96.0;
 const ROW: f64 = 24.0;
 const BAR: f64 = 12.0;
@@ -29,11 +29,15 @@ impl Lanes {
         Self { all }
     }
 
-    fn x(&self, device: u32, block: u32) -> f64 {
+    fn place(&self, device: u32, block: u32) -> usize {
         let place = self.all.iter().position(|&lane| lane == (device, block));
         // Memory of a device that did nothing itself is drawn at its neighbour.
         let place = place.or_else(|| self.all.iter().position(|lane| lane.0 >= device));
-        LEFT + LANE * place.unwrap_or(self.all.len() - 1) as f64
+        place.unwrap_or(self.all.len() - 1)
+    }
+
+    fn x(&self, device: u32, block: u32) -> f64 {
+        LEFT + LANE * self.place(device, block) as f64
     }
 
     fn width(&self) -> f64 {
@@ -44,7 +48,8 @@ impl Lanes {
 /// The drawing.
 pub(super) fn svg(title: &str, strokes: &[Stroke]) -> String {
     let lanes = Lanes::of(strokes);
-    let bottom = TOP + ROW * (strokes.len() as f64 + 1.0);
+    let rows = rows(&lanes, strokes);
+    let bottom = y(rows.iter().max().map_or(0, |last| last + 1));
     let mut svg = Svg::new((lanes.width(), bottom + 20.0), "font-family=\"sans-serif\" font-size=\"11\"");
     svg.raw(&heads());
     svg.text((LEFT - 20.0, 28.0), "font-size=\"16\" font-weight=\"bold\"", title);
@@ -55,11 +60,29 @@ pub(super) fn svg(title: &str, strokes: &[Stroke]) -> String {
         svg.text((x - BAR / 2.0, TOP - 14.0), "font-size=\"13\" font-weight=\"bold\"", &name);
         svg.line((x, TOP - 6.0), (x, bottom), "stroke=\"#bbb\" stroke-dasharray=\"3 4\"");
     }
-    kernels(&mut svg, &lanes, strokes);
-    for (row, stroke) in strokes.iter().enumerate() {
-        draw(&mut svg, &lanes, stroke, y(row));
+    kernels(&mut svg, &lanes, strokes, &rows);
+    for (stroke, row) in strokes.iter().zip(&rows) {
+        draw(&mut svg, &lanes, stroke, y(*row));
     }
     svg.finish()
+}
+
+/// The row of each stroke: behind all that came before it on the lanes that it touches or crosses. Strokes of different
+/// lanes may share one.
+fn rows(lanes: &Lanes, strokes: &[Stroke]) -> Vec<usize> {
+    let mut next = vec![0; lanes.all.len()];
+    let row = |stroke: &Stroke| {
+        let own = lanes.place(stroke.device, stroke.block);
+        let other = match &stroke.what {
+            What::Access(Access { owner: Some(owner), .. }) => lanes.place(*owner, stroke.block),
+            _ => own,
+        };
+        let touched = &mut next[own.min(other)..=own.max(other)];
+        let row = touched.iter().copied().max().unwrap_or(0);
+        touched.fill(row + 1);
+        row
+    };
+    strokes.iter().map(row).collect()
 }
 
 fn y(row: usize) -> f64 {
@@ -95,17 +118,18 @@ fn legend(svg: &mut Svg) {
 }
 
 /// A bar from the beginning of each kernel to its end, on the lanes of its blocks.
-fn kernels(svg: &mut Svg, lanes: &Lanes, strokes: &[Stroke]) {
-    for (row, begin) in strokes.iter().enumerate().filter(|(_, stroke)| matches!(stroke.what, What::Begin(_)))
-    {
+fn kernels(svg: &mut Svg, lanes: &Lanes, strokes: &[Stroke], rows: &[usize]) {
+    for begin in strokes.iter().filter(|stroke| matches!(stroke.what, What::Begin(_))) {
         let of_launch = |stroke: &&Stroke| stroke.launch == begin.launch;
-        let end = strokes.iter().rposition(|stroke| of_launch(&stroke)).unwrap_or(row);
         let mut blocks: Vec<_> = strokes.iter().filter(of_launch).map(|stroke| stroke.block).collect();
         blocks.sort_unstable();
         blocks.dedup();
         for block in blocks {
-            let at = (lanes.x(begin.device, block) - BAR / 2.0, y(row) - 4.0);
-            svg.rect(at, (BAR, y(end) - y(row) + 8.0), "rx=\"4\" fill=\"#e8eef7\" stroke=\"#99a\"");
+            let of_block = |(stroke, _): &(&Stroke, &usize)| of_launch(stroke) && stroke.block == block;
+            let own = || strokes.iter().zip(rows).filter(of_block).map(|(_, row)| y(*row));
+            let (top, bottom) = (own().fold(f64::MAX, f64::min), own().fold(0.0, f64::max));
+            let at = (lanes.x(begin.device, block) - BAR / 2.0, top - 4.0);
+            svg.rect(at, (BAR, bottom - top + 8.0), "rx=\"4\" fill=\"#e8eef7\" stroke=\"#99a\"");
         }
     }
 }
