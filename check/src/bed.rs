@@ -1,23 +1,43 @@
 //! A machine with a communicator on it, on which run after run starts from the same state.
 
 use crate::finding::{Finding, How};
-use crate::program::{Program, REGIONS, Types, first_content, region_bytes};
+use crate::program::{Launched, Program, REGIONS, Types, first_content, region_bytes};
 use crate::subject::Run;
 use anyhow::{Context, Result};
 use std::sync::Arc;
 use symmem::backend::Backend;
-use symmem::sim::{ProbeKind, SimConfig, SimMachine};
+use symmem::sim::{OnStall, ProbeKind, SimConfig, SimMachine};
 use symmem::symmetric::FlatOffset;
-use symmem::{Algorithm, Comm, CommConfig, Machine, Stream, Window};
+use symmem::{Algorithm, Comm, CommConfig, ErrorKind, Machine, Stream, Window};
 use symmem_device::abi::{BARRIER_BLOCKS_MAX, DevBaseHeader, DevBaseLayout, LL_BLOCKS_MAX};
 use symmem_device::kernels::KernelSpec;
 
 /// Blocks of every launch: enough for one to overtake another.
 pub(crate) const BLOCKS: u32 = 2;
-/// Threads of a block.
-pub(crate) const THREADS: u32 = 32;
 /// Polls without any change that make a stall. Nothing here looks at the clock while it waits.
 const STALL_POLLS: u32 = 200;
+/// The same where kernels shall give up: more than they poll between two looks at the clock.
+const STALL_POLLS_PATIENT: u32 = 4500;
+/// A stall while the host is about to launch more is none.
+const STALL_GRACE_MS: u64 = 20;
+
+/// What beds differ in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Shape {
+    pub(crate) n_ranks: u32,
+    /// Time passes where nothing else happens, so that bounded waits end.
+    pub(crate) is_patient: bool,
+    /// Threads of a block.
+    pub(crate) threads: u32,
+}
+
+impl Shape {
+    /// What a program needs.
+    pub(crate) fn of(program: &Program, n_ranks: u32) -> Self {
+        let is_patient = program.launched == Launched::Absent;
+        Self { n_ranks, is_patient, threads: program.threads }
+    }
+}
 
 /// All ranks of one communicator. The communicators go before the streams.
 pub(crate) struct Bed {
@@ -29,13 +49,15 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    /// `n_ranks` ranks that use `algorithm` wherever they can.
-    pub(crate) fn new(n_ranks: u32, algorithm: Algorithm) -> Result<Self> {
+    /// A bed of that shape, whose ranks use `algorithm` wherever they can.
+    pub(crate) fn new(shape: Shape, algorithm: Algorithm) -> Result<Self> {
+        let Shape { n_ranks, is_patient, threads } = shape;
         let sim = SimMachine::new(SimConfig {
             n_devices: n_ranks,
             device_memory_bytes: 256 << 20,
-            stall_polls: STALL_POLLS,
-            stall_grace_ms: 0,
+            stall_polls: if is_patient { STALL_POLLS_PATIENT } else { STALL_POLLS },
+            on_stall: if is_patient { OnStall::AdvanceClock } else { OnStall::Report },
+            stall_grace_ms: STALL_GRACE_MS,
             instructions_max: 1 << 31,
             ..SimConfig::default()
         })?;
@@ -44,7 +66,7 @@ impl Bed {
         let config = CommConfig {
             algorithm: Some(algorithm),
             ctas: Some(BLOCKS),
-            threads: Some(THREADS),
+            threads: Some(threads),
             ..CommConfig::default()
         };
         let comms = Comm::init_all_with(&devices, &config)?;
@@ -72,18 +94,84 @@ impl Bed {
         let first = first_content(types.dtype, self.n_ranks);
         self.reset(program, &first).context("setting memory before the run")?;
         self.sim.restart(&run.schedule, run.probe)?;
-        if let Err(error) = self.execute(types, program) {
-            return Ok(Some(Finding::of_error(run, &error)));
-        }
+        let expected = program.result(types, &first);
+        let wrong = match program.launched {
+            Launched::Absent => self.run_absent(run.schedule.seed, types, program),
+            Launched::Late => self.run_late(run.schedule.seed, types, program, &first, &expected),
+            _ => self.execute(types, program).and_then(|()| self.verify_all(run, &expected)),
+        };
+        Ok(match wrong {
+            Ok(report) => report.map(|report| Finding { run: run.clone(), how: How::WrongResult, report }),
+            Err(error) => Some(Finding::of_error(run, &error)),
+        })
+    }
+
+    /// The first difference on any rank.
+    fn verify_all(&self, run: &Run, expected: &[Vec<u8>]) -> symmem::Result<Option<String>> {
         // The checkers have nothing to say of what the host does from here on.
         self.sim.restart(&run.schedule, ProbeKind::None)?;
-        let expected = program.result(types, &first);
-        for (rank, (window, expected)) in self.windows.iter().zip(&expected).enumerate() {
-            let mut found = vec![0; expected.len()];
-            window.read(0, &mut found)?;
-            if found != *expected {
-                let report = difference(rank, &found, expected, region_bytes(self.n_ranks) as usize);
-                return Ok(Some(Finding { run: run.clone(), how: How::WrongResult, report }));
+        for rank in 0..self.n_ranks as usize {
+            if let Some(report) = self.verify(rank, expected)? {
+                return Ok(Some(report));
+            }
+        }
+        Ok(None)
+    }
+
+    fn verify(&self, rank: usize, expected: &[Vec<u8>]) -> symmem::Result<Option<String>> {
+        let mut found = vec![0; expected[rank].len()];
+        self.windows[rank].read(0, &mut found)?;
+        let region_bytes = region_bytes(self.n_ranks) as usize;
+        Ok((found != expected[rank]).then(|| difference(rank, &found, &expected[rank], region_bytes)))
+    }
+
+    /// See [`Launched::Absent`]. Every rank that is there ends with an error that says so.
+    fn run_absent(&mut self, seed: u64, types: Types, program: &Program) -> symmem::Result<Option<String>> {
+        let absent = (seed % u64::from(self.n_ranks)) as usize;
+        let present = (0..self.n_ranks as usize).filter(|&rank| rank != absent);
+        for rank in present.clone() {
+            self.launch_on(rank, types, program)?;
+        }
+        for rank in present {
+            match self.comms[rank].synchronize(&self.streams[rank]) {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Timeout { .. } | ErrorKind::Poisoned { .. }) => {}
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    return Ok(Some(format!("rank {rank} did not notice that rank {absent} never came")));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// See [`Launched::Late`].
+    fn run_late(
+        &mut self,
+        seed: u64,
+        types: Types,
+        program: &Program,
+        first: &[Vec<u8>],
+        expected: &[Vec<u8>],
+    ) -> symmem::Result<Option<String>> {
+        let n_ranks = self.n_ranks as usize;
+        let late = (seed % u64::from(self.n_ranks)) as usize;
+        let others = (0..n_ranks).filter(|&rank| rank != late);
+        self.windows[late].fill_bytes(0xdb)?;
+        for rank in others.clone() {
+            self.launch_on(rank, types, program)?;
+        }
+        for rank in others.clone() {
+            if self.sim.stream_is_done(self.streams[rank].handle())? {
+                return Ok(Some(format!("rank {rank} did not wait for rank {late}, which is late")));
+            }
+        }
+        self.windows[late].write(0, &first[late])?;
+        self.launch_on(late, types, program)?;
+        for rank in others.chain([late]) {
+            self.comms[rank].synchronize(&self.streams[rank])?;
+            if let Some(report) = self.verify(rank, expected)? {
+                return Ok(Some(report));
             }
         }
         Ok(None)
@@ -118,19 +206,17 @@ impl Bed {
     }
 
     fn execute(&mut self, types: Types, program: &Program) -> symmem::Result<()> {
-        match program.replays {
-            None => self.launch(types, program)?,
-            Some(replays) => {
-                let graphs = (0..self.n_ranks as usize).map(|rank| {
-                    let stream = self.streams[rank].clone();
-                    stream.capture(|| self.launch_on(rank, types, program))?.instantiate()
-                });
-                let graphs = graphs.collect::<symmem::Result<Vec<_>>>()?;
-                for _ in 0..replays {
-                    graphs.iter().zip(&self.streams).try_for_each(|(graph, stream)| graph.launch(stream))?;
-                }
-                return self.synchronize();
-            }
+        let Launched::Graph { replays } = program.launched else {
+            self.launch(types, program)?;
+            return self.synchronize();
+        };
+        let graphs = (0..self.n_ranks as usize).map(|rank| {
+            let stream = self.streams[rank].clone();
+            stream.capture(|| self.launch_on(rank, types, program))?.instantiate()
+        });
+        let graphs = graphs.collect::<symmem::Result<Vec<_>>>()?;
+        for _ in 0..replays {
+            graphs.iter().zip(&self.streams).try_for_each(|(graph, stream)| graph.launch(stream))?;
         }
         self.synchronize()
     }

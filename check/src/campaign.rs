@@ -1,9 +1,9 @@
 //! Which runs a kernel gets, and who runs them.
 
-use crate::bed::{BLOCKS, Bed, THREADS};
+use crate::bed::{BLOCKS, Bed, Shape};
 use crate::cli::KindChoice;
 use crate::finding::Finding;
-use crate::program::{self, PROGRAMS};
+use crate::program::{self, N_QUICK, PROGRAMS};
 use crate::subject::Run;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -38,14 +38,15 @@ impl Campaign {
     /// The run of a kernel at `n_ranks` with that seed.
     pub(crate) fn run(&self, subject: &str, n_ranks: u32, seed: u64) -> Run {
         let place = seed * STRIDE;
-        let (n_programs, n_kinds) = (PROGRAMS.len() as u64, self.kinds.len() as u64);
+        let (n_programs, n_kinds) = (N_QUICK as u64, self.kinds.len() as u64);
         let choose = |n: u64, per: u64| ((place / per) % n) as usize;
         let kind = self.kinds[choose(n_kinds, n_programs)];
-        let n_threads = u64::from(n_ranks * BLOCKS * THREADS);
+        let program = &PROGRAMS[choose(n_programs, 1)];
+        let n_threads = u64::from(n_ranks * BLOCKS * program.threads);
         Run {
             subject: subject.into(),
             n_ranks,
-            program: PROGRAMS[choose(n_programs, 1)].name.into(),
+            program: program.name.into(),
             probe: self.probes[choose(self.probes.len() as u64, n_programs * n_kinds)],
             schedule: Schedule { kind: kind.kind(n_threads), seed },
         }
@@ -72,36 +73,37 @@ impl Campaign {
 #[derive(Default)]
 pub(crate) struct Beds {
     algorithm: Option<Algorithm>,
-    by_ranks: BTreeMap<u32, Bed>,
+    by_shape: BTreeMap<Shape, Bed>,
 }
 
 impl Beds {
     /// Runs a kernel of the table.
     pub(crate) fn run(&mut self, run: &Run, kernel: &KernelSpec) -> Result<Option<Finding>> {
         let program = program::find(&run.program).with_context(|| format!("{run}: no such program"))?;
-        let found = self.bed(run.n_ranks, kernel.algorithm)?.run(run, kernel, program);
-        if !matches!(found, Ok(None)) {
-            // An error of the machine may leave communicators in any state.
-            self.by_ranks.remove(&run.n_ranks);
+        let shape = Shape::of(program, run.n_ranks);
+        let found = self.bed(shape, kernel.algorithm)?.run(run, kernel, program);
+        if shape.is_patient || !matches!(found, Ok(None)) {
+            // An error may leave communicators in any state.
+            self.by_shape.remove(&shape);
         }
         found.with_context(|| run.to_string())
     }
 
-    /// The bed for `n_ranks`, if there is one.
-    pub(crate) fn get(&self, n_ranks: u32) -> Option<&Bed> {
-        self.by_ranks.get(&n_ranks)
+    /// All beds that there are.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Bed> {
+        self.by_shape.values()
     }
 
-    /// The bed for `n_ranks`.
-    pub(crate) fn bed(&mut self, n_ranks: u32, algorithm: Algorithm) -> Result<&mut Bed> {
+    /// The bed of a shape.
+    pub(crate) fn bed(&mut self, shape: Shape, algorithm: Algorithm) -> Result<&mut Bed> {
         if self.algorithm != Some(algorithm) {
-            self.by_ranks.clear();
+            self.by_shape.clear();
             self.algorithm = Some(algorithm);
         }
-        if !self.by_ranks.contains_key(&n_ranks) {
-            self.by_ranks.insert(n_ranks, Bed::new(n_ranks, algorithm)?);
+        if !self.by_shape.contains_key(&shape) {
+            self.by_shape.insert(shape, Bed::new(shape, algorithm)?);
         }
-        Ok(self.by_ranks.get_mut(&n_ranks).expect("it was put there"))
+        Ok(self.by_shape.get_mut(&shape).expect("it was put there"))
     }
 }
 

@@ -59,6 +59,10 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) mutants: bool,
 
+    /// With --mutants: only those whose name has this in it, or fits it as a pattern with `*`
+    #[arg(long, value_name = "MUTANT", requires = "mutants")]
+    pub(crate) only: Option<String>,
+
     /// Print what would be run, and stop
     #[arg(long)]
     pub(crate) list: bool,

@@ -12,7 +12,7 @@ pub(crate) const REGIONS: usize = 3;
 const INPUT_BYTES_MAX: u64 = 4096;
 /// A few words.
 const SMALL: u64 = 40;
-/// Several rounds of LL packets for each of two blocks of 32 threads.
+/// Several rounds of LL packets for each of two blocks: of 32 threads, or where it is ragged, of 96.
 const LARGE: u64 = 2688;
 
 /// Where epochs stand before a run that crosses their wrap.
@@ -25,9 +25,24 @@ pub(crate) struct Program {
     pub(crate) name: &'static str,
     /// What all epochs are set to first.
     pub(crate) epoch: u32,
-    /// How often the operations are replayed as a graph; `None`: each is launched by itself.
-    pub(crate) replays: Option<u32>,
+    pub(crate) launched: Launched,
+    /// Threads of a block.
+    pub(crate) threads: u32,
     steps: &'static [Step],
+}
+
+/// How the host launches the operations, and when it looks at the results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Launched {
+    /// Each by itself; the host looks when all ranks are done.
+    OneByOne,
+    /// As a graph, so many times; the host looks when all ranks are done.
+    Graph { replays: u32 },
+    /// One rank's memory is written and its operations launched while the others run already, and the host looks at
+    /// each rank's results as soon as that rank is done.
+    Late,
+    /// One rank never comes: the others must give up.
+    Absent,
 }
 
 /// An operation: which region it reads and writes, how large it is, and whether it begins and ends off the grid of
@@ -50,11 +65,12 @@ const fn ragged(from: usize, to: usize, bytes: u64) -> Step {
 
 /// All programs. Each operation reads what an earlier one wrote, and no host waits between them: one that ends too early
 /// shows in the next.
-pub(crate) const PROGRAMS: [Program; 4] = [
+pub(crate) const PROGRAMS: [Program; 6] = [
     Program {
         name: "chain",
         epoch: 0,
-        replays: None,
+        launched: Launched::OneByOne,
+        threads: 32,
         steps: &[
             step(0, 1, LARGE),
             step(1, 2, SMALL),
@@ -66,7 +82,8 @@ pub(crate) const PROGRAMS: [Program; 4] = [
     Program {
         name: "turns",
         epoch: 0,
-        replays: None,
+        launched: Launched::OneByOne,
+        threads: 32,
         steps: &[
             step(0, 1, SMALL),
             step(1, 0, SMALL),
@@ -79,11 +96,38 @@ pub(crate) const PROGRAMS: [Program; 4] = [
     Program {
         name: "wrap",
         epoch: NEAR_THE_END,
-        replays: None,
-        steps: &[step(0, 1, SMALL), step(1, 0, LARGE), step(0, 1, SMALL), step(1, 1, SMALL)],
+        launched: Launched::OneByOne,
+        // No divisor of the slots of a bank: a slot is received by one thread and zeroed by another.
+        threads: 96,
+        steps: &[step(0, 1, SMALL), ragged(1, 0, LARGE), step(0, 1, SMALL), step(1, 1, SMALL)],
     },
-    Program { name: "graph", epoch: 0, replays: Some(2), steps: &[ragged(0, 1, 600), ragged(1, 0, SMALL)] },
+    Program {
+        name: "graph",
+        epoch: 0,
+        launched: Launched::Graph { replays: 2 },
+        threads: 32,
+        steps: &[ragged(0, 1, 600), ragged(1, 0, SMALL)],
+    },
+    Program {
+        name: "late",
+        epoch: 0,
+        launched: Launched::Late,
+        threads: 32,
+        steps: &[step(0, 1, 600), step(1, 2, SMALL)],
+    },
+    Program {
+        name: "absent",
+        epoch: 0,
+        launched: Launched::Absent,
+        threads: 32,
+        steps: &[step(0, 1, SMALL), step(1, 2, SMALL)],
+    },
 ];
+
+/// The first so many programs are for all runs; the rest takes much longer, since the waits of kernels are long.
+pub(crate) const N_QUICK: usize = 5;
+/// The program in which kernels give up.
+pub(crate) const GIVING_UP: &Program = &PROGRAMS[N_QUICK];
 
 /// The program of that name.
 pub(crate) fn find(name: &str) -> Option<&'static Program> {
@@ -135,9 +179,12 @@ impl Program {
         self.steps.iter().map(call).collect()
     }
 
-    /// Number of kernels that each rank launches.
-    pub(crate) fn n_launches(&self) -> u32 {
-        self.steps.len() as u32 * self.replays.unwrap_or(1)
+    /// How often the steps are run.
+    fn n_rounds(&self) -> u32 {
+        match self.launched {
+            Launched::Graph { replays } => replays,
+            Launched::OneByOne | Launched::Late | Launched::Absent => 1,
+        }
     }
 
     /// What each rank's window holds after the operations, which began with `windows`.
@@ -145,7 +192,7 @@ impl Program {
         let n_ranks = windows.len() as u32;
         let mut windows = windows.to_vec();
         let calls: Vec<_> = (0..n_ranks).map(|rank| self.operations(types, n_ranks, rank)).collect();
-        for n in (0..self.replays.unwrap_or(1)).flat_map(|_| 0..self.steps.len()) {
+        for n in (0..self.n_rounds()).flat_map(|_| 0..self.steps.len()) {
             let bytes = (calls[0][n].count * types.dtype.bytes()) as usize;
             let input = |(window, calls): (&Vec<u8>, &Vec<Operation>)| {
                 window[calls[n].input as usize..][..bytes].to_vec()

@@ -11,9 +11,9 @@ mod places;
 mod strokes;
 
 use crate::cli::TraceArgs;
+use crate::select;
 use crate::subject::Run;
 use crate::user::{self, Description};
-use crate::{bed, select};
 use anyhow::{Context, Result};
 use places::Places;
 use strokes::{Stroke, strokes};
@@ -23,6 +23,8 @@ use symmem_device::kernels::KERNELS;
 
 /// Ranks, unless they are asked for.
 const RANKS: u32 = 2;
+/// Threads of a block.
+const THREADS: u32 = 32;
 
 /// Runs the command.
 pub(crate) fn run(args: &TraceArgs) -> Result<bool> {
@@ -57,7 +59,7 @@ fn collective(args: &TraceArgs, subject: &str) -> Result<(String, Vec<Stroke>)> 
     let config = CommConfig {
         algorithm: named.is_none().then_some(kernel.algorithm),
         ctas: Some(args.ctas),
-        threads: Some(bed::THREADS),
+        threads: Some(THREADS),
         ..CommConfig::default()
     };
     let machine = Machine::from_backend(sim.clone());

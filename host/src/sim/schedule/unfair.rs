@@ -53,8 +53,8 @@ impl Unfair {
     }
 
     fn redraw(&mut self) {
-        self.grain =
-            [Grain::Device, Grain::Device, Grain::Block, Grain::Warp, Grain::Thread][self.draw.below(5)];
+        self.grain = [Grain::Device, Grain::Device, Grain::Block, Grain::Warp, Grain::Thread, Grain::Thread]
+            [self.draw.below(6)];
         self.key = self.draw.bits();
         self.is_total = self.draw.below(2) == 0;
         self.n_left = 1 << (STRETCH_LOG2_MIN + self.draw.below(STRETCH_LOG2_RANGE) as u32);

@@ -5,6 +5,7 @@ mod determinism;
 mod kernels;
 mod order;
 mod reports;
+mod schedules;
 mod vmm;
 
 use super::{LiveCounts, ProbeKind, SimConfig, SimMachine};
