@@ -56,15 +56,14 @@ impl Pct {
         best.expect("there is an active thread")
     }
 
-    /// Steps until `who`, which runs, falls; lets it fall if that is now.
-    fn until_change(&mut self, who: ThreadId) -> u64 {
+    /// Lets the running thread fall as often as it is time to.
+    fn change(&mut self, active: &[ThreadId]) {
         while self.changes.last().is_some_and(|&change| change <= self.n_steps) {
             self.changes.pop();
             self.n_fallen += 1;
-            self.priority(who);
-            self.priorities[who.block as usize][who.thread as usize] = START - self.n_fallen;
+            let ThreadId { block, thread } = active[self.highest(active)];
+            self.priorities[block as usize][thread as usize] = START - self.n_fallen;
         }
-        self.changes.last().map_or(u64::MAX, |change| change - self.n_steps)
     }
 }
 
@@ -80,8 +79,10 @@ impl Scheduler for Pct {
             let index = self.draw.below(polling.len());
             return Pick { polling: true, index, burst: POLL_BURST };
         }
+        self.change(active);
         let index = self.highest(active);
-        let burst = self.until_change(active[index]).min(BURST_MAX);
+        let until_change = self.changes.last().map_or(u64::MAX, |change| change - self.n_steps);
+        let burst = until_change.min(BURST_MAX);
         self.n_steps += burst;
         Pick { polling: false, index, burst: burst as u32 }
     }
