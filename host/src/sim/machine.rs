@@ -322,10 +322,18 @@ impl Core {
     /// # Errors
     ///
     /// [`ErrorKind::Race`] where it races with a kernel.
-    pub(super) fn host_access(&mut self, config: &SimConfig, address: u64, len_bytes: u64, write: bool) -> Result<()> {
+    pub(super) fn host_access(
+        &mut self,
+        config: &SimConfig,
+        address: u64,
+        len_bytes: u64,
+        write: bool,
+    ) -> Result<()> {
         self.tell();
         for access in self.memory.parts(address, len_bytes, write) {
-            self.engine.host_access(access).map_err(|report| ErrorKind::Race { report: report + &in_run(config) })?;
+            self.engine
+                .host_access(access)
+                .map_err(|report| ErrorKind::Race { report: report + &in_run(config) })?;
         }
         Ok(())
     }

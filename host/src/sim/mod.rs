@@ -28,6 +28,8 @@ mod schedule;
 pub mod thread;
 
 #[cfg(test)]
+mod litmus;
+#[cfg(test)]
 mod tests;
 
 pub use config::{OnStall, ProbeKind, ScheduleKind, SimConfig};

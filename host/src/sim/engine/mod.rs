@@ -110,7 +110,7 @@ pub(crate) fn engine(config: &SimConfig) -> Box<dyn Run> {
     match config.probe {
         ProbeKind::None => Box::new(Engine::<NoProbe>::new(config)),
         ProbeKind::Hops => Box::new(Engine::<hops::HopProbe>::new(config)),
-        ProbeKind::Races => Box::new(Engine::<Model>::new(config)),
+        ProbeKind::Races | ProbeKind::Weak { .. } => Box::new(Engine::<Model>::new(config)),
     }
 }
 

@@ -38,8 +38,18 @@ pub(super) struct Release {
 }
 
 impl Release {
+    /// Adds to what an atomic releases what it has read that was released.
+    pub(super) fn hand_on(own: &mut Vec<Self>, read: &[Self]) {
+        for other in read {
+            match own.iter_mut().find(|release| release.block == other.block) {
+                Some(release) => release.add(other),
+                None => own.push(other.clone()),
+            }
+        }
+    }
+
     /// Adds what another thread of the block released.
-    pub(super) fn add(&mut self, other: &Self) {
+    fn add(&mut self, other: &Self) {
         for (own, theirs) in self.know.iter_mut().zip(&other.know) {
             if let Some(theirs) = theirs {
                 add(own, theirs);

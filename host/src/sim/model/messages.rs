@@ -1,6 +1,6 @@
 //! What strong writes release, kept with the location until it is written again.
 
-use super::agent::{Release, Reach};
+use super::agent::{Reach, Release};
 use super::clocks::BlockNumber;
 use std::collections::HashMap;
 

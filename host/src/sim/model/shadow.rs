@@ -49,8 +49,7 @@ impl Record {
             Scope::Gpu => 2,
             Scope::Sys => 3,
         };
-        let kind =
-            strength | (access.width_bytes.trailing_zeros() as u16) << 2 | (access.order as u16) << 5;
+        let kind = strength | (access.width_bytes.trailing_zeros() as u16) << 2 | (access.order as u16) << 5;
         Self { block, time, pc_proxy: pc & 0xff_ffff | u32::from(proxy) << 24, thread, kind }
     }
 
@@ -178,11 +177,12 @@ impl Shadow {
     #[inline]
     pub(super) fn proxy(&mut self, mapping: u32) -> u8 {
         let known = self.mappings.iter().position(|&known| known == mapping);
-        known.unwrap_or_else(|| {
-            self.mappings.push(mapping);
-            self.mappings.len() - 1
-        })
-        .min(PROXIES_MAX) as u8
+        known
+            .unwrap_or_else(|| {
+                self.mappings.push(mapping);
+                self.mappings.len() - 1
+            })
+            .min(PROXIES_MAX) as u8
     }
 
     /// Notes an access to a range of whole elements.
