@@ -90,8 +90,6 @@ pub(crate) enum Meeting {
 pub(crate) struct HostAccess {
     /// Number of the physical allocation.
     pub(crate) physical: u32,
-    /// Bytes of that allocation.
-    pub(crate) physical_len_bytes: u64,
     /// First byte in it.
     pub(crate) offset: u64,
     /// Bytes.

@@ -14,6 +14,8 @@
 //! | one with `%` | itself |
 //! | any other | itself |
 //!
+//! Before each statement the thread meets itself in a vote, so that the scheduler chooses who goes on.
+//!
 //! `SCOPE` is the test's. Locations: `x`, `y`, `z`, zero at first, and `a`, the bytes of `x` at a second address.
 //! Registers: `r0` to `r3`, for raw PTX `%r0`, and the 64-bit `%d0` to `%d3`.
 
@@ -58,7 +60,7 @@ fn statement(text: &mut String, statement: &str, scope: &str) {
     } else {
         access(statement, scope)
     };
-    let _ = writeln!(text, "{line}");
+    let _ = writeln!(text, "vote.sync.any.pred %v, %v, %mask;\n{line}");
 }
 
 /// One kernel `litmus` that holds all threads. Its parameters are 64-bit words: the locations, where to write the
@@ -66,14 +68,16 @@ fn statement(text: &mut String, statement: &str, scope: &str) {
 pub(super) fn ptx(threads: &[&str], scope: &str) -> String {
     let mut text = String::from(
         ".version 8.4\n.target sm_90\n.address_size 64\n.visible .entry litmus(.param .align 8 .b8 in[56])\n{\n\
-         .reg .pred %p;\n.reg .b32 %r<4>;\n.reg .b32 %t<4>;\n.reg .b64 %d<4>;\n.reg .b64 %one;\n.reg .b128 %q<2>;\n\
+         .reg .pred %p, %v;\n.reg .b32 %r<4>;\n.reg .b32 %t<4>;\n.reg .b32 %mask;\n.reg .b64 %d<4>;\n.reg .b64 %one;\n.reg .b128 %q<2>;\n\
          .reg .b64 %x, %y, %z, %a, %out, %first, %part;\n.reg .b64 %at;\nmov.u64 %one, 1;\n",
     );
     for (index, name) in ["x", "y", "z", "a", "out", "first", "part"].iter().enumerate() {
         let _ = writeln!(text, "ld.param.b64 %{name}, [in+{}];", index * 8);
     }
-    (0..REGISTERS).for_each(|register| drop(writeln!(text, "mov.u32 %r{register}, {UNTOUCHED};")));
-    text += "mov.u32 %t0, %tid.x;\ncvt.u32.u64 %t1, %first;\nadd.u32 %t0, %t0, %t1;\n\
+    for register in 0..REGISTERS {
+        let _ = writeln!(text, "mov.u32 %r{register}, {UNTOUCHED};");
+    }
+    text += "setp.ne.u32 %v, 0, 0;\nmov.u32 %mask, %lanemask_eq;\nmov.u32 %t0, %tid.x;\ncvt.u32.u64 %t1, %first;\nadd.u32 %t0, %t0, %t1;\n\
              cvt.u32.u64 %t1, %part;\nmad.lo.u32 %t2, %t0, 2, %t1;\n";
     for (thread, program) in threads.iter().enumerate() {
         for part in 0..kernels(program).len() {
@@ -90,6 +94,8 @@ pub(super) fn ptx(threads: &[&str], scope: &str) -> String {
         }
     }
     text += "$end:\nmad.wide.u32 %at, %t0, 16, %out;\n";
-    (0..REGISTERS).for_each(|r| drop(writeln!(text, "st.global.u32 [%at+{}], %r{r};", r * 4)));
+    for register in 0..REGISTERS {
+        let _ = writeln!(text, "st.global.u32 [%at+{}], %r{register};", register * 4);
+    }
     text + "ret;\n}\n"
 }

@@ -140,7 +140,7 @@ impl Location {
         self.messages.back().expect("a location has a message").value
     }
 
-    fn load(&mut self, access: &mut Access<'_>) -> Value {
+    fn load(&mut self, access: &mut Access<'_>) -> (Value, bool) {
         let n = self.messages.len();
         let oldest = self.messages.iter().rposition(|message| access.must_see(message)).unwrap_or(0);
         let mut age = 0;
@@ -150,7 +150,7 @@ impl Location {
         }
         let message = &mut self.messages[n - 1 - age];
         access.observe(message);
-        message.value
+        (message.value, age == 0)
     }
 
     /// Puts a write among the others; gives whether it is the newest.
@@ -219,16 +219,16 @@ impl Histories {
         location
     }
 
-    /// What a load of an element gives; `now` is what memory holds.
-    pub(super) fn load(&mut self, offset: u64, now: Value, access: &mut Access<'_>) -> Value {
+    /// What a load of an element gives, and whether that is the newest; `now` is what memory holds.
+    pub(super) fn load(&mut self, offset: u64, now: Value, access: &mut Access<'_>) -> (Value, bool) {
         if self.has_none(offset) {
-            return now;
+            return (now, true);
         }
         match self.by_offset.get_mut(&offset) {
             Some(found) if found.width_bytes == access.width_bytes() && found.newest() == now => {
                 found.load(access)
             }
-            _ => now,
+            _ => (now, true),
         }
     }
 

@@ -28,8 +28,10 @@ struct Node {
 pub(super) struct LaunchInfo {
     pub(super) launch: Arc<Launch>,
     pub(super) place: ChainPlace,
-    /// What its threads start with.
-    pub(super) start: Arc<Know>,
+    /// What was known when all that it comes behind was done.
+    start: Arc<Know>,
+    /// What its threads start with: less, where the kernel waits itself and so may begin before that is done.
+    early: Arc<Know>,
     /// One of its threads has stored.
     has_stored: bool,
 }
@@ -159,6 +161,10 @@ impl Launches {
     /// A launch begins. It goes on with a chain whose last launch it knows to be done, if there is one.
     pub(super) fn begin(&mut self, begun: &Begun) {
         let start = self.before(begun.task);
+        let early = match self.nodes.get(&begun.task) {
+            Some(node) if begun.launch.shape.waits_itself => node.host.clone(),
+            _ => start.clone(),
+        };
         let goes_on = |(chain, &n): (usize, &u32)| {
             let place = ChainPlace { chain: chain as u32, index: n - 1 };
             start.seen.knows_launch(place).then_some(chain)
@@ -170,7 +176,23 @@ impl Launches {
         let place = ChainPlace { chain: chain as u32, index: self.chains[chain] };
         self.chains[chain] += 1;
         self.n_running += 1;
-        self.launches.push(LaunchInfo { launch: begun.launch.clone(), place, start, has_stored: false });
+        self.launches.push(LaunchInfo {
+            launch: begun.launch.clone(),
+            place,
+            start,
+            early,
+            has_stored: false,
+        });
+    }
+
+    /// What a thread of a launch starts with.
+    pub(super) fn early(&self, launch: u32) -> &Arc<Know> {
+        &self.launch(launch).early
+    }
+
+    /// What it knows when it has waited for the work before the launch.
+    pub(super) fn start(&self, launch: u32) -> &Arc<Know> {
+        &self.launch(launch).start
     }
 
     /// A block starts; gives its number.

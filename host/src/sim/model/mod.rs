@@ -52,7 +52,7 @@ use crate::sim::engine::probe::{ALL_WRITTEN, Actor, Begun, HostAccess, Meeting, 
 use crate::sim::interface::{Fault, Fence, Lanes, MemoryAccess, Order};
 use agent::{Agent, Joined, reach};
 use launches::Launches;
-use race::Detector;
+use race::{Detector, Touch};
 use sync::Sync;
 use weak::Weak;
 
@@ -71,13 +71,14 @@ impl Model {
     #[inline]
     fn note(
         &mut self,
-        actor: &Actor<'_, Agent>,
+        who: Who,
+        agent: &Agent,
         access: MemoryAccess,
         place: Place,
-        reads_writes: (bool, bool),
+        touch: Touch,
     ) -> Result<(), Fault> {
         let Some(detector) = &mut self.detector else { return Ok(()) };
-        let noted = detector.note(&self.launches, (&*actor.state, actor.who), access, place, reads_writes);
+        let noted = detector.note(&self.launches, (agent, who), access, place, touch);
         noted.map_err(Fault::Race)
     }
 }
@@ -124,7 +125,9 @@ impl Probe for Model {
     fn begin_block(&mut self, who: Who, n_threads: u32) -> Agent {
         let block = self.launches.begin_block(who.launch, who.block);
         let info = self.launches.launch(who.launch);
-        Agent::new(info.start.clone(), block, info.place, (who.launch, who.device), n_threads)
+        let (place, waits) = (info.place, info.launch.shape.waits_itself);
+        let know = self.launches.early(who.launch).clone();
+        Agent::new(know, block, place, (who.launch, who.device), (n_threads, waits))
     }
 
     fn begin_thread(&mut self, first: &Agent, thread: u32) -> Agent {
@@ -150,12 +153,16 @@ impl Probe for Model {
         place: Place,
         values: &mut Lanes,
     ) -> Result<(), Fault> {
-        self.note(&actor, access, place, (true, false))?;
-        match &mut self.weak {
-            Some(weak) if place.physical != Place::SHARED => weak.load(actor, access, place, values),
-            _ => self.sync.read(actor.state, access, place),
+        let Actor { who, state, scheduler } = actor;
+        let mut observes = true;
+        if let Some(weak) = &mut self.weak
+            && place.physical != Place::SHARED
+        {
+            observes = weak.load(Actor { who, state, scheduler }, access, place, values);
+        } else {
+            self.sync.read(state, access, place);
         }
-        Ok(())
+        self.note(who, state, access, place, Touch::Load { observes })
     }
 
     #[inline]
@@ -166,7 +173,7 @@ impl Probe for Model {
         place: Place,
         (old, values): (&Lanes, &Lanes),
     ) -> Result<Written, Fault> {
-        self.note(&actor, access, place, (false, true))?;
+        self.note(actor.who, actor.state, access, place, Touch::Store)?;
         match &mut self.weak {
             Some(weak) if place.physical != Place::SHARED => {
                 Ok(weak.store(&mut self.launches, actor, access, place, (old, values)))
@@ -185,7 +192,7 @@ impl Probe for Model {
         place: Place,
         old_new: (u64, u64),
     ) -> Result<(), Fault> {
-        self.note(&actor, access, place, (true, true))?;
+        self.note(actor.who, actor.state, access, place, Touch::Atomic)?;
         match &mut self.weak {
             Some(weak) if place.physical != Place::SHARED => {
                 weak.atomic(&mut self.launches, actor, access, place, old_new);
@@ -201,6 +208,7 @@ impl Probe for Model {
     fn fence(&mut self, actor: Actor<'_, Agent>, fence: Fence) {
         match fence {
             Fence::ProxyAlias => actor.state.fence_alias(),
+            Fence::GridDependency => actor.state.wait(self.launches.start(actor.who.launch)),
             Fence::Thread(order, scope) => {
                 let Some(reach) = reach(scope) else { return };
                 actor.state.fence_acquire(reach);

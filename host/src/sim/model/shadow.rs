@@ -28,9 +28,12 @@ pub(super) struct Record {
     /// The instruction, and in the top 8 bits the proxy.
     pc_proxy: u32,
     pub(super) thread: u16,
-    /// Scope (0 for weak), width as a power of two, order.
+    /// Scope (0 for weak), width as a power of two, order; [`OBSERVES`].
     kind: u16,
 }
+
+/// Of a read: it read the last write.
+const OBSERVES: u16 = 1 << 15;
 
 impl Record {
     const NONE: Self = Self { block: NOBODY, time: 0, pc_proxy: 0, thread: 0, kind: 0 };
@@ -51,6 +54,11 @@ impl Record {
         };
         let kind = strength | (access.width_bytes.trailing_zeros() as u16) << 2 | (access.order as u16) << 5;
         Self { block, time, pc_proxy: pc & 0xff_ffff | u32::from(proxy) << 24, thread, kind }
+    }
+
+    /// As a read, which gave the last write or something older.
+    pub(super) fn that_observes(self, observes: bool) -> Self {
+        Self { kind: self.kind & !OBSERVES | if observes { OBSERVES } else { 0 }, ..self }
     }
 
     /// Of the host.
@@ -86,7 +94,7 @@ impl Record {
             Order::AcqRel,
             Order::SeqCst,
         ];
-        orders[usize::from(self.kind >> 5)]
+        orders[usize::from(self.kind >> 5 & 7)]
     }
 
     #[inline]
@@ -97,7 +105,7 @@ impl Record {
     /// Whether both have equal elements, order and scope, and one proxy.
     #[inline]
     fn same_kind(self, other: Self) -> bool {
-        self.kind == other.kind && (self.pc_proxy ^ other.pc_proxy) >> 24 == 0
+        (self.kind ^ other.kind) & !OBSERVES == 0 && (self.pc_proxy ^ other.pc_proxy) >> 24 == 0
     }
 
     /// Whether both are strong, of equal elements and one proxy; scopes are not looked at.
@@ -170,6 +178,8 @@ pub(super) struct Conflict {
 pub(super) trait Judge {
     fn is_before(&self, earlier: Record) -> bool;
     fn is_harmless(&self, earlier: Record) -> bool;
+    /// Whether two earlier accesses are morally strong.
+    fn are_strong(&self, one: Record, two: Record) -> bool;
 }
 
 impl Shadow {
@@ -237,7 +247,7 @@ impl Shadow {
                 cell.note_read(record, writes, several, &mut self.free, judge)?;
             }
             if writes {
-                cell.note_write(record, several, &mut self.free, judge)?;
+                cell.note_write(record, reads, several, &mut self.free, judge)?;
             }
         }
         Ok(())
@@ -294,6 +304,22 @@ fn key(record: Record) -> (BlockNumber, u16, u16) {
 }
 
 impl Cell {
+    /// A write is ordered before those, too, who know of a strong read of it (PTX ISA 8.9.5, "causality order").
+    #[inline]
+    fn check_write(&self, several: &[Several], judge: &impl Judge) -> Result<(), Conflict> {
+        check(self.write, true, judge).or_else(|conflict| {
+            let is_observed = |read: &Record| {
+                read.kind & OBSERVES != 0 && judge.are_strong(self.write, *read) && judge.is_before(*read)
+            };
+            let found = match self.read.block {
+                SEVERAL => several[self.read.time as usize].reads.values().any(is_observed),
+                NOBODY => false,
+                _ => is_observed(&self.read),
+            };
+            if found { Ok(()) } else { Err(conflict) }
+        })
+    }
+
     #[inline]
     fn note_read(
         &mut self,
@@ -303,7 +329,7 @@ impl Cell {
         free: &mut Vec<u32>,
         judge: &impl Judge,
     ) -> Result<(), Conflict> {
-        check(self.write, true, judge)?;
+        self.check_write(several, judge)?;
         if self.read.block == SEVERAL {
             let found = &mut several[self.read.time as usize];
             found.writes.iter().try_for_each(|&write| check(write, true, judge))?;
@@ -334,18 +360,22 @@ impl Cell {
     fn note_write(
         &mut self,
         record: Record,
+        also_reads: bool,
         several: &mut Vec<Several>,
         free: &mut Vec<u32>,
         judge: &impl Judge,
     ) -> Result<(), Conflict> {
-        check(self.write, true, judge)?;
-        let superseded = !self.write.is_none() && !judge.is_before(self.write);
+        self.check_write(several, judge)?;
+        // Whoever knows of an atomic knows of the write that it has read (PTX ISA 8.9.5).
+        let stands_for = also_reads && judge.is_harmless(self.write);
+        let superseded = !self.write.is_none() && !stands_for && !judge.is_before(self.write);
         if self.read.block == SEVERAL {
             let index = self.read.time;
             let found = &mut several[index as usize];
             found.writes.iter().try_for_each(|&write| check(write, true, judge))?;
             found.reads.values().try_for_each(|&read| check(read, false, judge))?;
             found.reads.retain(|_, read| !judge.is_before(*read));
+            found.reads.values_mut().for_each(|read| *read = read.that_observes(false));
             found.writes.retain(|write| !judge.is_before(*write));
             if superseded {
                 found.add_write(self.write);
@@ -355,9 +385,8 @@ impl Cell {
             }
         } else if !self.read.is_none() {
             check(self.read, false, judge)?;
-            if judge.is_before(self.read) {
-                self.read = Record::NONE;
-            }
+            self.read =
+                if judge.is_before(self.read) { Record::NONE } else { self.read.that_observes(false) };
         }
         if superseded && self.read.block != SEVERAL {
             let mut both = Several { writes: vec![self.write], ..Several::default() };

@@ -49,20 +49,23 @@ fn release(agent: &mut Agent, access: MemoryAccess) -> Option<Release> {
 }
 
 impl Weak {
-    /// Replaces what memory holds by what the thread reads.
+    /// Replaces what memory holds by what the thread reads; gives whether all of it is the newest.
     pub(super) fn load(
         &mut self,
         actor: Actor<'_, Agent>,
         access: MemoryAccess,
         place: Place,
         values: &mut Lanes,
-    ) {
-        let Some(histories) = self.histories.get_mut(&place.physical) else { return };
+    ) -> bool {
+        let Some(histories) = self.histories.get_mut(&place.physical) else { return true };
         let mut at = Access::new((actor.state, actor.scheduler), &self.performed, access, place);
+        let mut all_newest = true;
         for (lane, offset) in elements(access, place.offset) {
-            let value = histories.load(offset, element(access, values, lane), &mut at);
+            let (value, is_newest) = histories.load(offset, element(access, values, lane), &mut at);
             set_element(access, values, lane, value);
+            all_newest &= is_newest;
         }
+        all_newest
     }
 
     /// Stores `values` where memory holds `old`; gives the elements that memory shall hold.
@@ -74,7 +77,7 @@ impl Weak {
         place: Place,
         (old, values): (&Lanes, &Lanes),
     ) -> Written {
-        self.perform_before(launches, actor.who.launch);
+        self.perform_before(launches, &actor);
         let release = release(actor.state, access);
         let histories = self.histories.entry(place.physical).or_default();
         let mut at = Access::new((actor.state, actor.scheduler), &self.performed, access, place);
@@ -97,7 +100,7 @@ impl Weak {
         place: Place,
         (old, new): (u64, u64),
     ) {
-        self.perform_before(launches, actor.who.launch);
+        self.perform_before(launches, &actor);
         let histories = self.histories.entry(place.physical).or_default();
         let Actor { state, scheduler, .. } = actor;
         let mut at = Access::new((&mut *state, &mut *scheduler), &self.performed, access, place);
@@ -107,8 +110,10 @@ impl Weak {
     }
 
     /// H2: what the launches before this one stored is performed before its first store.
-    fn perform_before(&mut self, launches: &mut Launches, launch: u32) {
-        if let Some(before) = launches.begin_storing(launch) {
+    fn perform_before(&mut self, launches: &mut Launches, actor: &Actor<'_, Agent>) {
+        if actor.state.has_waited()
+            && let Some(before) = launches.begin_storing(actor.who.launch)
+        {
             self.performed.learn_launches(&before.seen);
         }
     }
