@@ -92,6 +92,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let devices = machine.devices(n_ranks)?;
     println!("# {n_ranks} ranks, machine {}, windows of {}", report.facts.machine, human_bytes(window_bytes));
     println!("{:<12} {:>8} {:>14} {:>14}", "what", "windows", "time/us", "per window/us");
+    // A context takes the driver a fifth of a second, and any program on GPUs makes one: it is told apart.
+    let start = Instant::now();
+    let _streams = devices.iter().map(symmem::Stream::new).collect::<symmem::Result<Vec<_>>>()?;
+    report.say("contexts", 1, vec![micros(start)])?;
+    report.say_calls("contexts");
     let start = Instant::now();
     let comms = Comm::init_all(&devices)?;
     report.say("init", 1, vec![micros(start)])?;
