@@ -11,6 +11,7 @@ mod graphs;
 mod groups;
 mod lifetimes;
 mod matrix;
+mod prepare;
 pub(crate) mod processes;
 mod registration;
 mod registration_errors;
@@ -37,6 +38,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         deregistration::cases(),
         groups::cases(),
         lifetimes::cases(),
+        prepare::cases(),
         processes::cases(),
         bad_input::cases(),
         faults::cases(),

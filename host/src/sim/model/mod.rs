@@ -37,11 +37,13 @@
 //! kernel that did it.
 
 mod agent;
+mod cell;
 mod clocks;
 mod history;
 mod launches;
 mod messages;
 mod race;
+mod record;
 mod shadow;
 mod sync;
 mod weak;

@@ -1,9 +1,11 @@
 //! Which accesses are ordered, which are strong enough not to need it, and the rest: data races.
 
 use super::agent::Agent;
+use super::cell::{Conflict, Judge};
 use super::clocks::Know;
 use super::launches::Launches;
-use super::shadow::{Conflict, HOST_BLOCK, Judge, Record, Shadow};
+use super::record::{HOST_BLOCK, Record};
+use super::shadow::Shadow;
 use crate::sim::engine::probe::{HostAccess, Place, Who};
 use crate::sim::interface::{MemoryAccess, Order, Race};
 use crate::sim::memory::address_map::HOST;
