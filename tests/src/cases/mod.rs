@@ -11,6 +11,7 @@ mod graphs;
 mod groups;
 mod lifetimes;
 mod matrix;
+mod memory_models;
 mod prepare;
 pub(crate) mod processes;
 mod registration;
@@ -44,6 +45,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         faults::cases(),
         vectors::cases(),
         determinism::cases(),
+        memory_models::cases(),
     ];
     topics.into_iter().flatten().collect()
 }

@@ -125,7 +125,7 @@ impl Cell {
             let mut both = Several::default();
             both.reads.insert(key(self.read), self.read);
             both.reads.insert(key(record), record);
-            self.read = Record { block: SEVERAL, time: table.keep(both), ..Record::NONE };
+            self.read = Record::several(table.keep(both));
         }
         Ok(())
     }
@@ -166,7 +166,7 @@ impl Cell {
             if !self.read.is_none() {
                 both.reads.insert(key(self.read), self.read);
             }
-            self.read = Record { block: SEVERAL, time: table.keep(both), ..Record::NONE };
+            self.read = Record::several(table.keep(both));
         }
         self.write = record;
         Ok(())

@@ -56,6 +56,11 @@ impl Record {
         self.kind & OBSERVES != 0
     }
 
+    /// Stands for the several accesses of an index.
+    pub(super) fn several(index: u32) -> Self {
+        Self { block: SEVERAL, time: index, ..Self::NONE }
+    }
+
     /// Of the host.
     pub(super) fn host(time: u32) -> Self {
         Self { block: HOST_BLOCK, time, ..Self::NONE }

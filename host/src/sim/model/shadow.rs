@@ -85,7 +85,7 @@ impl Shadow {
             }
             self.pages[number] = Some(Page::new());
         }
-        if (start | end) % COARSE_BYTES != 0 {
+        if !(start | end).is_multiple_of(COARSE_BYTES) {
             self.refine(number);
         }
         let page = self.pages[number].as_mut().expect("just made");
