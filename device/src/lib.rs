@@ -28,6 +28,15 @@
     )
 )]
 
+/// Whether the step of that name is there: always, except in the mutant that lacks it, by which the checkers are
+/// checked (`cargo xtask check --mutants`).
+#[cfg(target_arch = "nvptx64")]
+macro_rules! intact {
+    ($step:literal) => {
+        !cfg!(symmem_mutant = $step)
+    };
+}
+
 pub mod abi;
 #[cfg(target_arch = "nvptx64")]
 pub mod barrier;

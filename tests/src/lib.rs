@@ -25,8 +25,8 @@ mod field;
 mod harness;
 mod pairwise;
 mod processes;
-mod random;
-mod reference;
+pub mod random;
+pub mod reference;
 mod rig;
 mod user_memory;
 

@@ -17,6 +17,7 @@ use super::engine::{self, Run, RunEnd};
 use super::interface::Fault;
 use super::memory::Memory;
 use super::report;
+use super::schedule::Schedule;
 use crate::backend::{PhysicalHandle, StreamHandle};
 use crate::{ErrorKind, Result};
 use std::collections::HashSet;
@@ -268,7 +269,8 @@ impl SimMachine {
 
 /// Which run it was.
 fn in_run(config: &SimConfig) -> String {
-    format!("\n  in the run of seed {} and schedule {:?}", config.seed, config.schedule)
+    let schedule = Schedule { kind: config.schedule.clone(), seed: config.seed };
+    format!("\n  under schedule {schedule}")
 }
 
 impl Core {
@@ -305,6 +307,14 @@ impl Core {
             ));
         }
         SliceEnd::Going
+    }
+
+    /// Puts an engine that has run nothing in the place of the one there is, which is idle.
+    pub(super) fn set_engine(&mut self, engine: Box<dyn Run>) {
+        self.tell();
+        self.engine = engine;
+        self.stall = None;
+        self.instructions_at_milestone = 0;
     }
 
     /// Tells the engine what the host has done since the last call.

@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `config` | what kind of machine |
-//! | `machine`, `backend` | the machine as a whole, and behind the seam |
+//! | `machine`, `backend`, `control` | the machine as a whole, behind the seam, and beside it |
 //! | `memory` | physical allocations, reservations, mappings |
 //! | `driver` | modules, streams, events, capture, graphs |
 //! | [`ptx`] | PTX text to instructions, and what they compute |
@@ -12,9 +12,11 @@
 //! | `model` | the memory model: data races and weak behaviours |
 //! | `schedule` | which thread is next |
 //! | `report` | words for faults and deadlocks |
+//! | `trace` | what a run did |
 
 mod backend;
 mod config;
+mod control;
 mod driver;
 mod engine;
 pub mod interface;
@@ -26,6 +28,7 @@ mod report;
 mod result;
 mod schedule;
 pub mod thread;
+mod trace;
 
 #[cfg(test)]
 mod litmus;
@@ -34,3 +37,5 @@ mod tests;
 
 pub use config::{OnStall, ProbeKind, ScheduleKind, SimConfig};
 pub use machine::{LiveCounts, SimMachine};
+pub use schedule::{Choice, Exhaustive, NoSchedule, Schedule};
+pub use trace::{Trace, TraceEvent, TraceKind, TracedAccess, TracedLaunch};

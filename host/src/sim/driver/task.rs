@@ -127,6 +127,11 @@ impl Tasks {
         self.ready.pop_front()
     }
 
+    /// Whether nothing is unfinished.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.unfinished.is_empty()
+    }
+
     /// Drops everything unfinished.
     pub(crate) fn clear(&mut self) {
         self.unfinished.clear();

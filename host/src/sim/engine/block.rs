@@ -6,6 +6,7 @@ use super::probe::{Begun, Meeting, Probe, Who};
 use super::warp::{self, LANES, Warp};
 use crate::sim::interface::{BlockBarrier, Fault, WarpOp, WarpRequest};
 use crate::sim::ptx::Kernel;
+use crate::sim::ptx::instruction::Instruction;
 use crate::sim::thread::{ThreadState, resume_with};
 use std::sync::Arc;
 
@@ -122,6 +123,15 @@ impl<P: Probe> Block<P> {
             barriers: Barriers::new(),
             warps: Warp::of_block(n_threads),
         }
+    }
+
+    /// Whether the next instruction of a thread touches memory that other threads see.
+    pub(super) fn touches_memory(&self, thread: u32) -> bool {
+        let pc = self.storage.lanes[thread as usize].state.pc as usize;
+        matches!(
+            self.kernel.code[pc],
+            Instruction::Load { .. } | Instruction::Store { .. } | Instruction::Atomic { .. }
+        )
     }
 
     /// A thread has come to a block barrier. Adds the threads that may go on to `woken`.

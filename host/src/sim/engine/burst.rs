@@ -17,7 +17,14 @@ const NEUTRAL_BURSTS_MAX: u8 = 8;
 impl<P: Probe> Engine<P> {
     /// Lets the thread that the scheduler picks run a burst.
     pub(super) fn burst(&mut self, map: &AddressMap) -> Result<(), Box<FaultSite>> {
-        let pick = self.scheduler.pick(Candidates { active: &self.active, polling: &self.polling });
+        let blocks = &self.blocks;
+        let touches_memory = |who: ThreadId| {
+            let block = blocks[who.block as usize].as_ref().expect("a listed thread is resident");
+            block.touches_memory(who.thread)
+        };
+        let candidates =
+            Candidates { active: &self.active, polling: &self.polling, touches_memory: &touches_memory };
+        let pick = self.scheduler.pick(candidates);
         let list = if pick.polling { &self.polling } else { &self.active };
         let who = list[pick.index];
         let (stop, instructions) = self.run_thread(map, who, pick.burst);

@@ -15,6 +15,7 @@ mod occupancy;
 pub(crate) mod poll;
 pub(crate) mod probe;
 mod residency;
+mod trace;
 mod warp;
 
 use crate::backend::WorkCounters;
@@ -24,7 +25,8 @@ use crate::sim::driver::task::{Order, TaskId};
 use crate::sim::interface::Fault;
 use crate::sim::memory::address_map::{AddressMap, View};
 use crate::sim::model::Model;
-use crate::sim::schedule::{Scheduler, ThreadId, scheduler};
+use crate::sim::schedule::{Choice, Scheduler, ThreadId, scheduler};
+use crate::sim::trace::Trace;
 use block::{Block, Grid, Storage};
 use clock::Clock;
 pub(crate) use inspect::{WaitKind, WaitingThread};
@@ -91,6 +93,10 @@ pub(crate) trait Run: Debug + Send {
     fn waiting(&self) -> Vec<WaitingThread>;
     /// Blocks that have not started, with their kernels.
     fn waiting_blocks(&self) -> Vec<(Arc<Launch>, usize)>;
+    /// The choices of the schedule so far, if it is a list of them.
+    fn choices(&self) -> &[Choice];
+    /// What has happened, if that is what the probe keeps.
+    fn trace(&self) -> Trace;
     /// Drops all kernels.
     fn clear(&mut self);
     /// A physical allocation is gone; its number may be used again.
@@ -109,6 +115,7 @@ pub(crate) trait Run: Debug + Send {
 pub(crate) fn engine(config: &SimConfig) -> Box<dyn Run> {
     match config.probe {
         ProbeKind::None => Box::new(Engine::<NoProbe>::new(config)),
+        ProbeKind::Trace => Box::new(Engine::<trace::TraceProbe>::new(config)),
         ProbeKind::Hops => Box::new(Engine::<hops::HopProbe>::new(config)),
         ProbeKind::Races | ProbeKind::Weak { .. } => Box::new(Engine::<Model>::new(config)),
     }
@@ -165,7 +172,7 @@ impl<P: Probe> Engine<P> {
         Self {
             config: config.clone(),
             clock: Clock::new(),
-            scheduler: scheduler(config.schedule, config.seed),
+            scheduler: scheduler(&config.schedule, config.seed),
             probe: P::new(config),
             n_launches: 0,
             devices: (0..config.n_devices).map(|_| device()).collect(),
@@ -290,6 +297,14 @@ impl<P: Probe> Run for Engine<P> {
     fn waiting_blocks(&self) -> Vec<(Arc<Launch>, usize)> {
         let grids = self.starting.iter().map(|&place| self.grid(place));
         grids.map(|grid| (grid.begun.launch.clone(), grid.waiting.len())).collect()
+    }
+
+    fn choices(&self) -> &[Choice] {
+        self.scheduler.choices()
+    }
+
+    fn trace(&self) -> Trace {
+        self.probe.trace()
     }
 
     fn clear(&mut self) {

@@ -7,6 +7,7 @@ use crate::sim::driver::module::Launch;
 use crate::sim::driver::task::{Order, TaskId};
 use crate::sim::interface::{Fault, Fence, Lanes, MemoryAccess};
 use crate::sim::schedule::Scheduler;
+use crate::sim::trace::Trace;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -183,6 +184,10 @@ pub(crate) trait Probe: Debug + Send + 'static {
     fn clear(&mut self);
     /// Longest chain of link crossings so far.
     fn hops(&self) -> u64;
+    /// What has happened so far, if that is what the probe keeps.
+    fn trace(&self) -> Trace {
+        Trace::default()
+    }
 }
 
 /// Observes nothing.

@@ -61,12 +61,13 @@ impl<P: Probe> Engine<P> {
         let number = grid.waiting.swap_remove(chosen);
         grid.n_resident += 1;
         let storage = self.spares.pop().unwrap_or_else(Storage::new);
+        let device = grid.begun.launch.function.device;
         let block = Block::new(place, grid, number, multiprocessor, storage, &mut self.probe);
-        self.admit(block);
+        self.admit(block, device);
         true
     }
 
-    fn admit(&mut self, block: Block<P>) {
+    fn admit(&mut self, block: Block<P>, device: u32) {
         let n_threads = block.n_live;
         self.n_live += u64::from(n_threads);
         let place = match self.free_blocks.pop() {
@@ -79,6 +80,7 @@ impl<P: Probe> Engine<P> {
                 self.blocks.len() as u32 - 1
             }
         };
+        self.scheduler.block_starts(place, device);
         self.active.extend((0..n_threads).map(|thread| ThreadId { block: place, thread }));
         self.quiet_polls = 0;
     }

@@ -6,6 +6,7 @@ mod kernels;
 mod order;
 mod races;
 mod reports;
+mod schedules;
 mod vmm;
 
 use super::{LiveCounts, ProbeKind, SimConfig, SimMachine};

@@ -165,7 +165,7 @@ fn a_report_names_both_accesses_and_the_cure() {
          \n  would be ordered by: a release at .sys by the first thread behind its store, and an acquire at .sys by the \
          second before its store, of one word; or an order of the launches: one stream, an event, a wait of the host\
          \n  by kernel copy_add on device {second}, block 0, thread 0\n  {at}\
-         \n  in the run of seed 1 and schedule Random",
+         \n  under schedule random:1",
         words + 64,
         who(first),
     );
