@@ -158,7 +158,8 @@ kinds! {
     24 Fault { report }
     25 Io { what, reason }
     26 BadMessage { rank, step, reason }
-    27 Race { report }
+    27 NotPrepared { what, hint }
+    28 Race { report }
 }
 
 #[cfg(test)]

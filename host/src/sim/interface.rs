@@ -101,6 +101,8 @@ pub enum Fence {
     Thread(Order, Scope),
     /// `fence.proxy.alias`.
     ProxyAlias,
+    /// `griddepcontrol.wait`: the kernels before this one have ended, and their accesses are performed.
+    GridDependency,
 }
 
 /// Special register (PTX ISA 10).

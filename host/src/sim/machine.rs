@@ -17,6 +17,7 @@ use super::engine::{self, Run, RunEnd};
 use super::interface::Fault;
 use super::memory::Memory;
 use super::report;
+use super::schedule::Schedule;
 use crate::backend::{PhysicalHandle, StreamHandle};
 use crate::{ErrorKind, Result};
 use std::collections::HashSet;
@@ -268,7 +269,8 @@ impl SimMachine {
 
 /// Which run it was.
 fn in_run(config: &SimConfig) -> String {
-    format!("\n  in the run of seed {} and schedule {:?}", config.seed, config.schedule)
+    let schedule = Schedule { kind: config.schedule.clone(), seed: config.seed };
+    format!("\n  under schedule {schedule}")
 }
 
 impl Core {

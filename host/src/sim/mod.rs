@@ -31,6 +31,8 @@ pub mod thread;
 mod trace;
 
 #[cfg(test)]
+mod litmus;
+#[cfg(test)]
 mod tests;
 
 pub use config::{OnStall, ProbeKind, ScheduleKind, SimConfig};

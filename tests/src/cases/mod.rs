@@ -11,6 +11,8 @@ mod graphs;
 mod groups;
 mod lifetimes;
 mod matrix;
+mod memory_models;
+mod prepare;
 pub(crate) mod processes;
 mod registration;
 mod registration_errors;
@@ -37,11 +39,13 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         deregistration::cases(),
         groups::cases(),
         lifetimes::cases(),
+        prepare::cases(),
         processes::cases(),
         bad_input::cases(),
         faults::cases(),
         vectors::cases(),
         determinism::cases(),
+        memory_models::cases(),
     ];
     topics.into_iter().flatten().collect()
 }

@@ -210,14 +210,16 @@ impl<P: Probe> Environment for Surroundings<'_, P> {
             self.shared(access, address)?;
             let place = self.shared_place(address);
             let (probe, actor) = self.act(pc);
-            probe.store(actor, access, place, values)?;
+            probe.store(actor, access, place, (&[0; 4], values))?;
             store_bytes(access, self.shared(access, address)?, values);
             return Ok(());
         }
         self.check_global(access, address, true)?;
         let place = self.place(access, address);
+        // SAFETY: as in `load`.
+        let old = if P::ANSWERS { unsafe { load_global(access, address) } } else { [0; 4] };
         let (probe, actor) = self.act(pc);
-        let written = probe.store(actor, access, place, values)?;
+        let written = probe.store(actor, access, place, (&old, values))?;
         // SAFETY: as in `load`.
         unsafe { store_global(access, address, values, written) };
         Ok(())
@@ -245,7 +247,7 @@ impl<P: Probe> Environment for Surroundings<'_, P> {
             (old, load_bytes(access, bytes)[0], self.shared_place(address), address | SHARED_BIT)
         };
         let (probe, actor) = self.act(pc);
-        probe.atomic(actor, access, place, old, new)?;
+        probe.atomic(actor, access, place, (old, new))?;
         // One that changes nothing is a poll, as of a lock that is taken.
         if old == new {
             self.polls.load(pc, key, old);

@@ -171,7 +171,7 @@ impl Probe for HopProbe {
         actor: Actor<'_, Depth>,
         access: MemoryAccess,
         place: Place,
-        _: &Lanes,
+        _: (&Lanes, &Lanes),
     ) -> Result<Written, Fault> {
         if is_deep(place) {
             self.stored(actor.state, access, place);
@@ -184,8 +184,7 @@ impl Probe for HopProbe {
         actor: Actor<'_, Depth>,
         access: MemoryAccess,
         place: Place,
-        _: u64,
-        _: u64,
+        _: (u64, u64),
     ) -> Result<(), Fault> {
         if is_deep(place) {
             self.modified(actor.state, access, place);
@@ -193,8 +192,11 @@ impl Probe for HopProbe {
         Ok(())
     }
 
-    fn fence(&mut self, actor: Actor<'_, Depth>, _: Fence) {
-        Self::fenced(actor.state);
+    fn fence(&mut self, actor: Actor<'_, Depth>, fence: Fence) {
+        // Kernels start behind finished work even where they could be launched before its end.
+        if fence != Fence::GridDependency {
+            Self::fenced(actor.state);
+        }
     }
 
     fn gather(&mut self, _: Meeting, joined: &mut Depth, thread: &Depth) {

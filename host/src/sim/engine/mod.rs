@@ -117,7 +117,7 @@ pub(crate) fn engine(config: &SimConfig) -> Box<dyn Run> {
         ProbeKind::None => Box::new(Engine::<NoProbe>::new(config)),
         ProbeKind::Trace => Box::new(Engine::<trace::TraceProbe>::new(config)),
         ProbeKind::Hops => Box::new(Engine::<hops::HopProbe>::new(config)),
-        ProbeKind::Races => Box::new(Engine::<Model>::new(config)),
+        ProbeKind::Races | ProbeKind::Weak { .. } => Box::new(Engine::<Model>::new(config)),
     }
 }
 

@@ -91,8 +91,6 @@ pub(crate) enum Meeting {
 pub(crate) struct HostAccess {
     /// Number of the physical allocation.
     pub(crate) physical: u32,
-    /// Bytes of that allocation.
-    pub(crate) physical_len_bytes: u64,
     /// First byte in it.
     pub(crate) offset: u64,
     /// Bytes.
@@ -112,6 +110,9 @@ pub(crate) trait Probe: Debug + Send + 'static {
     type Thread: Clone + Debug + Send;
     /// What threads that meet know together; what a finished kernel knows.
     type Joined: Clone + Debug + Default + Send;
+
+    /// Whether it needs to know what a store replaces.
+    const ANSWERS: bool = false;
 
     /// For a machine of that configuration.
     fn new(config: &SimConfig) -> Self;
@@ -139,7 +140,7 @@ pub(crate) trait Probe: Debug + Send + 'static {
         place: Place,
         values: &mut Lanes,
     ) -> Result<(), Fault>;
-    /// A thread is about to store; gives the elements that reach memory.
+    /// A thread is about to replace old values by new ones; gives the elements that reach memory.
     ///
     /// # Errors
     ///
@@ -149,9 +150,9 @@ pub(crate) trait Probe: Debug + Send + 'static {
         actor: Actor<'_, Self::Thread>,
         access: MemoryAccess,
         place: Place,
-        values: &Lanes,
+        old_new: (&Lanes, &Lanes),
     ) -> Result<Written, Fault>;
-    /// A thread has read `old`, modified it and written `new`.
+    /// A thread has read an old value, modified it and written the new one.
     ///
     /// # Errors
     ///
@@ -161,8 +162,7 @@ pub(crate) trait Probe: Debug + Send + 'static {
         actor: Actor<'_, Self::Thread>,
         access: MemoryAccess,
         place: Place,
-        old: u64,
-        new: u64,
+        old_new: (u64, u64),
     ) -> Result<(), Fault>;
     /// A thread passes a fence.
     fn fence(&mut self, actor: Actor<'_, Self::Thread>, fence: Fence);
@@ -212,11 +212,17 @@ impl Probe for NoProbe {
         Ok(())
     }
     #[inline(always)]
-    fn store(&mut self, _: Actor<'_, ()>, _: MemoryAccess, _: Place, _: &Lanes) -> Result<Written, Fault> {
+    fn store(
+        &mut self,
+        _: Actor<'_, ()>,
+        _: MemoryAccess,
+        _: Place,
+        _: (&Lanes, &Lanes),
+    ) -> Result<Written, Fault> {
         Ok(ALL_WRITTEN)
     }
     #[inline(always)]
-    fn atomic(&mut self, _: Actor<'_, ()>, _: MemoryAccess, _: Place, _: u64, _: u64) -> Result<(), Fault> {
+    fn atomic(&mut self, _: Actor<'_, ()>, _: MemoryAccess, _: Place, _: (u64, u64)) -> Result<(), Fault> {
         Ok(())
     }
     #[inline(always)]

@@ -162,7 +162,7 @@ impl Probe for TraceProbe {
         actor: Actor<'_, Traced>,
         access: MemoryAccess,
         place: Place,
-        _: &Lanes,
+        _: (&Lanes, &Lanes),
     ) -> Result<Written, Fault> {
         self.note_access(actor.who, Did::Store, access, place);
         Ok(ALL_WRITTEN)
@@ -173,8 +173,7 @@ impl Probe for TraceProbe {
         actor: Actor<'_, Traced>,
         access: MemoryAccess,
         place: Place,
-        _: u64,
-        _: u64,
+        _: (u64, u64),
     ) -> Result<(), Fault> {
         self.note_access(actor.who, Did::Atomic, access, place);
         Ok(())

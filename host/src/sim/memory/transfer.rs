@@ -94,7 +94,6 @@ impl Memory {
             let stop = mapping.end().min(address + len_bytes);
             parts.push(HostAccess {
                 physical: mapping.physical,
-                physical_len_bytes: mapping.len_bytes,
                 offset: at - mapping.start,
                 len_bytes: stop - at,
                 write,

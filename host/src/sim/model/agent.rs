@@ -38,8 +38,18 @@ pub(super) struct Release {
 }
 
 impl Release {
+    /// Adds to what an atomic releases what it has read that was released.
+    pub(super) fn hand_on(own: &mut Vec<Self>, read: &[Self]) {
+        for other in read {
+            match own.iter_mut().find(|release| release.block == other.block) {
+                Some(release) => release.add(other),
+                None => own.push(other.clone()),
+            }
+        }
+    }
+
     /// Adds what another thread of the block released.
-    pub(super) fn add(&mut self, other: &Self) {
+    fn add(&mut self, other: &Self) {
         for (own, theirs) in self.know.iter_mut().zip(&other.know) {
             if let Some(theirs) = theirs {
                 add(own, theirs);
@@ -63,6 +73,8 @@ pub(crate) struct Agent {
     pub(super) time: u32,
     /// How far it knows all threads of its block to have got.
     all: u32,
+    /// It has yet to wait for the work before its launch, if it has to.
+    waits: bool,
     /// What it did up to here is behind an alias fence of its own.
     alias_time: u32,
     /// What it knew at its last fence.
@@ -86,7 +98,7 @@ impl Agent {
         block: BlockNumber,
         place: ChainPlace,
         (launch, device): (u32, u32),
-        n_threads: u32,
+        (n_threads, waits): (u32, bool),
     ) -> Self {
         Self {
             know,
@@ -98,6 +110,7 @@ impl Agent {
             thread: 0,
             time: 1,
             all: 0,
+            waits,
             alias_time: 0,
             fenced: Default::default(),
             pending: Default::default(),
@@ -206,6 +219,17 @@ impl Agent {
         let snapshot = self.snapshot();
         self.fenced[..=reach].iter_mut().for_each(|know| *know = Some(snapshot.clone()));
         snapshot
+    }
+
+    /// Whether it knows that the work before its launch is done.
+    pub(super) fn has_waited(&self) -> bool {
+        !self.waits
+    }
+
+    /// `griddepcontrol.wait`.
+    pub(super) fn wait(&mut self, start: &Arc<Know>) {
+        self.waits = false;
+        self.learn(start);
     }
 
     /// `fence.proxy.alias`.

@@ -143,13 +143,18 @@ impl Clock {
         self.drop_covered();
     }
 
-    /// Learns all that `other` knows.
-    pub(super) fn join(&mut self, other: &Self) {
-        self.host = self.host.max(other.host);
+    /// Learns of the launches that `other` knows to be done.
+    pub(super) fn learn_launches(&mut self, other: &Self) {
         if self.chains.len() < other.chains.len() {
             self.chains.resize(other.chains.len(), 0);
         }
         self.chains.iter_mut().zip(&other.chains).for_each(|(own, &theirs)| *own = (*own).max(theirs));
+    }
+
+    /// Learns all that `other` knows.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.host = self.host.max(other.host);
+        self.learn_launches(other);
         for theirs in &other.blocks {
             if self.knows_launch(theirs.place) {
                 continue;

@@ -28,10 +28,12 @@ struct Node {
 pub(super) struct LaunchInfo {
     pub(super) launch: Arc<Launch>,
     pub(super) place: ChainPlace,
-    /// What its threads start with.
-    pub(super) start: Arc<Know>,
-    /// Has ended, or was dropped.
-    pub(super) is_done: bool,
+    /// What was known when all that it comes behind was done.
+    start: Arc<Know>,
+    /// What its threads start with: less, where the kernel waits itself and so may begin before that is done.
+    early: Arc<Know>,
+    /// One of its threads has stored.
+    has_stored: bool,
 }
 
 /// A block that has started.
@@ -159,6 +161,10 @@ impl Launches {
     /// A launch begins. It goes on with a chain whose last launch it knows to be done, if there is one.
     pub(super) fn begin(&mut self, begun: &Begun) {
         let start = self.before(begun.task);
+        let early = match self.nodes.get(&begun.task) {
+            Some(node) if begun.launch.shape.waits_itself => node.host.clone(),
+            _ => start.clone(),
+        };
         let goes_on = |(chain, &n): (usize, &u32)| {
             let place = ChainPlace { chain: chain as u32, index: n - 1 };
             start.seen.knows_launch(place).then_some(chain)
@@ -170,7 +176,23 @@ impl Launches {
         let place = ChainPlace { chain: chain as u32, index: self.chains[chain] };
         self.chains[chain] += 1;
         self.n_running += 1;
-        self.launches.push(LaunchInfo { launch: begun.launch.clone(), place, start, is_done: false });
+        self.launches.push(LaunchInfo {
+            launch: begun.launch.clone(),
+            place,
+            start,
+            early,
+            has_stored: false,
+        });
+    }
+
+    /// What a thread of a launch starts with.
+    pub(super) fn early(&self, launch: u32) -> &Arc<Know> {
+        &self.launch(launch).early
+    }
+
+    /// What it knows when it has waited for the work before the launch.
+    pub(super) fn start(&self, launch: u32) -> &Arc<Know> {
+        &self.launch(launch).start
     }
 
     /// A block starts; gives its number.
@@ -182,7 +204,6 @@ impl Launches {
     /// A launch is done; `know` is what its threads knew.
     pub(super) fn end(&mut self, begun: &Begun, know: Option<Arc<Know>>) {
         let info = &mut self.launches[(begun.number - self.first_launch) as usize];
-        info.is_done = true;
         let mut know = know.unwrap_or_else(|| info.start.clone());
         let own = Arc::make_mut(&mut know);
         own.seen.learn_launch(info.place);
@@ -196,8 +217,7 @@ impl Launches {
     /// All work was dropped: the host knows that nothing runs any more.
     pub(super) fn clear(&mut self) {
         let host = Arc::make_mut(&mut self.host);
-        for info in &mut self.launches {
-            info.is_done = true;
+        for info in &self.launches {
             host.seen.learn_launch(info.place);
             host.alias.learn_launch(info.place);
         }
@@ -205,16 +225,28 @@ impl Launches {
         self.n_running = 0;
     }
 
-    /// Forgets launches and blocks, where there are many and all of them are known to the host. Nothing that was kept of
-    /// an access is needed then.
-    pub(super) fn forget_if_quiet(&mut self) -> bool {
-        let is_quiet = self.blocks.len() >= BLOCKS_KEPT && self.n_running == 0 && self.nodes.is_empty();
-        if is_quiet {
+    /// A thread of a launch stores; if it is the first, what was known when the launch began.
+    pub(super) fn begin_storing(&mut self, launch: u32) -> Option<Arc<Know>> {
+        let info = &mut self.launches[(launch - self.first_launch) as usize];
+        let is_first = !std::mem::replace(&mut info.has_stored, true);
+        is_first.then(|| info.start.clone())
+    }
+
+    /// Whether no work is under way or waits, and the host knows of all that was.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.n_running == 0 && self.nodes.is_empty()
+    }
+
+    /// In a quiet moment, forgets launches and blocks if there are many. Nothing that was kept of an access is needed
+    /// then.
+    pub(super) fn forget_if_many(&mut self) -> bool {
+        let are_many = self.blocks.len() >= BLOCKS_KEPT;
+        if are_many {
             self.first_launch += self.launches.len() as u32;
             self.first_block += self.blocks.len() as u32;
             self.launches.clear();
             self.blocks.clear();
         }
-        is_quiet
+        are_many
     }
 }

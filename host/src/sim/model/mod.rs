@@ -1,160 +1,122 @@
-//! The memory model of the simulated machine (PTX ISA 8, "Memory Consistency Model").
+//! The memory model of the simulated machine (PTX ISA 8, "Memory Consistency Model"): data races and weak behaviours.
+//!
+//! # What it cannot produce
+//!
+//! - **Load buffering.** A load gives what has been stored, never what will be: a store does not become visible before
+//!   the loads in front of it have returned. PTX allows that where no dependency forbids it; no run here shows it. (For
+//!   stores that depend on the loads this is H1, which the flag-in-data protocols assume.)
+//! - **Old values for long.** Of each element the last four writes are kept, and after a dozen old values the newest is
+//!   given, so that a thread which polls gets on.
+//! - **Old values of atomics.** An atomic reads the newest write.
+//! - **Weakness between accesses of different width.** They see the newest bytes; unless they are ordered they are a
+//!   race, which is found.
+//! - **Weakness of shared memory.** It is sequentially consistent; races in it are found.
+//! - **Weakness of host memory and of other processes.** What the host writes by its own address, and what other
+//!   processes write, is there at once, and no race with it is found.
+//! - A releasing write that is followed by a relaxed one of the same thread to the same location is no release pattern
+//!   with the second one (PTX ISA 8.8 says it is): a thread that reads the second acquires nothing.
+//! - A thread behind `bar.arrive` may be taken to have arrived with what it did since.
+//!
+//! # What is assumed beyond PTX
+//!
+//! - **H1.** A store comes, in coherence order, behind all that had been released to a value which its thread has read,
+//!   acquired or not.
+//! - **H2.** The stores of a kernel are performed everywhere before the first store of a kernel that launch order puts
+//!   behind it.
+//!
+//! Both hold of values only. They order nothing for the race detector, so that no barrier kernel passes by them.
+//!
+//! # How it works
+//!
+//! Every thread has a clock of what happened before ([`clocks`], [`agent`]), which grows by release and acquire patterns
+//! within scopes, by barriers of the block and the warp, by the end of kernels and the order of launches ([`launches`]),
+//! and by the host's waits. Two accesses to the same bytes, one of them a write, that are neither ordered by the clocks
+//! nor morally strong are a race ([`race`], [`shadow`]). In weak memory the same clocks say which writes of a location a
+//! load may give ([`history`], [`weak`]); which of them, the scheduler chooses, so that a seed is a run. Proxies: each
+//! mapping of an allocation is one, and what went by another is known only behind `fence.proxy.alias` or the end of the
+//! kernel that did it.
 
 mod agent;
+mod cell;
 mod clocks;
+mod history;
 mod launches;
 mod messages;
 mod race;
+mod record;
 mod shadow;
+mod sync;
+mod weak;
 
-use crate::sim::config::SimConfig;
+use crate::sim::config::{ProbeKind, SimConfig};
 use crate::sim::driver::task;
 use crate::sim::engine::probe::{ALL_WRITTEN, Actor, Begun, HostAccess, Meeting, Place, Probe, Who, Written};
 use crate::sim::interface::{Fault, Fence, Lanes, MemoryAccess, Order};
 use agent::{Agent, Joined, reach};
 use launches::Launches;
-use messages::{Message, Messages};
-use race::Detector;
-use std::collections::HashMap;
-use std::sync::Arc;
+use race::{Detector, Touch};
+use sync::Sync;
+use weak::Weak;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Model {
     launches: Launches,
-    detector: Detector,
-    /// By allocation, or by block for shared memory.
-    messages: HashMap<Memory, Messages>,
-    fences: Vec<ScFence>,
-}
-
-/// Memory in which messages lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Memory {
-    Physical(u32),
-    Block(u32),
-}
-
-/// What the threads of a block, or of a device, knew at their `fence.sc` of a scope.
-#[derive(Clone, Debug)]
-struct ScFence {
-    block: u32,
-    device: u32,
-    reach: usize,
-    know: Arc<clocks::Know>,
-}
-
-fn memory(agent: &Agent, place: Place) -> Memory {
-    if place.physical == Place::SHARED {
-        Memory::Block(agent.block)
-    } else {
-        Memory::Physical(place.physical)
-    }
-}
-
-fn elements(access: MemoryAccess, place: Place) -> impl Iterator<Item = u64> {
-    let width_bytes = u64::from(access.width_bytes);
-    (0..u64::from(access.lanes)).map(move |lane| place.offset + lane * width_bytes)
+    /// Where races are looked for.
+    detector: Option<Detector>,
+    /// Where memory is weak.
+    weak: Option<Weak>,
+    sync: Sync,
 }
 
 impl Model {
-    /// A strong read acquires what the last write of each element released.
     #[inline]
-    fn read_messages(&self, agent: &mut Agent, access: MemoryAccess, place: Place) {
-        let Some(reach) = reach(access.scope) else { return };
-        let Some(messages) = self.messages.get(&memory(agent, place)) else { return };
-        for offset in elements(access, place) {
-            let Some(message) = messages.get(offset) else { continue };
-            if is_observed(agent, message, reach, access, place) {
-                agent.acquire(access.order, access.scope, &message.releases);
-            }
-        }
+    fn note(
+        &mut self,
+        who: Who,
+        agent: &Agent,
+        access: MemoryAccess,
+        place: Place,
+        touch: Touch,
+    ) -> Result<(), Fault> {
+        let Some(detector) = &mut self.detector else { return Ok(()) };
+        let noted = detector.note(&self.launches, (agent, who), access, place, touch);
+        noted.map_err(Fault::Race)
     }
-
-    /// A write replaces the messages of its elements. `is_atomic`: it hands on what was there.
-    #[inline]
-    fn write_messages(&mut self, agent: &mut Agent, access: MemoryAccess, place: Place, is_atomic: bool) {
-        let memory = memory(agent, place);
-        let width_bytes = u64::from(access.width_bytes);
-        let release = reach(access.scope).and_then(|_| agent.release(access.order, access.scope));
-        let Some(reach) = reach(access.scope).filter(|_| release.is_some() || is_atomic) else {
-            if let Some(messages) = self.messages.get_mut(&memory) {
-                messages.clear(place.offset, width_bytes * u64::from(access.lanes));
-            }
-            return;
-        };
-        let messages = self.messages.entry(memory).or_default();
-        for offset in elements(access, place) {
-            let mut releases: Vec<_> = release.clone().into_iter().collect();
-            if is_atomic
-                && let Some(before) = messages.get(offset)
-                && is_observed(agent, before, reach, access, place)
-            {
-                let others = before
-                    .releases
-                    .iter()
-                    .filter(|other| release.as_ref().is_none_or(|own| own.block != other.block));
-                releases.extend(others.cloned());
-                if let (Some(own), Some(same)) = (
-                    &mut releases.first_mut(),
-                    before.releases.iter().find(|other| other.block == agent.block),
-                ) && release.is_some()
-                {
-                    own.add(same);
-                }
-            }
-            let (block, device, mapping) = (agent.block, agent.device, place.mapping);
-            if releases.is_empty() {
-                messages.clear(offset, width_bytes);
-            } else {
-                messages.set(offset, Message { block, device, reach, width_bytes, mapping, releases });
-            }
-        }
-    }
-
-    /// `fence.sc` comes before or behind every other one in whose scope it is (PTX ISA 8.9.1 and 8.9.2).
-    fn fence_sc(&mut self, agent: &mut Agent, reach: usize) {
-        for other in &self.fences {
-            let distance = agent.distance(other.block, other.device);
-            if distance <= reach.min(other.reach) {
-                agent.learn(&other.know);
-            }
-        }
-        let know = agent.fence_release(reach);
-        let same = |other: &&mut ScFence| other.block == agent.block && other.reach == reach;
-        match self.fences.iter_mut().find(same) {
-            Some(own) => own.know = know,
-            None => self.fences.push(ScFence { block: agent.block, device: agent.device, reach, know }),
-        }
-    }
-}
-
-/// Whether a strong read of a thread and the write that left a message are morally strong (PTX ISA 8.7).
-fn is_observed(agent: &Agent, message: &Message, reach: usize, access: MemoryAccess, place: Place) -> bool {
-    message.width_bytes == u64::from(access.width_bytes)
-        && message.mapping == place.mapping
-        && agent.distance(message.block, message.device) <= reach.min(message.reach)
 }
 
 impl Probe for Model {
     type Thread = Agent;
     type Joined = Joined;
 
-    fn new(_: &SimConfig) -> Self {
+    const ANSWERS: bool = true;
+
+    fn new(config: &SimConfig) -> Self {
+        let (is_weak, looks_for_races) = match config.probe {
+            ProbeKind::Weak { races } => (true, races),
+            _ => (false, true),
+        };
         Self {
             launches: Launches::new(),
-            detector: Detector::default(),
-            messages: HashMap::new(),
-            fences: Vec::new(),
+            detector: looks_for_races.then(Detector::default),
+            weak: is_weak.then(Weak::default),
+            sync: Sync::default(),
         }
     }
 
     fn order(&mut self, order: task::Order) {
         self.launches.order(order);
-        if self.launches.forget_if_quiet() {
-            self.detector.forget_all();
-            self.messages.clear();
-            self.fences.clear();
+        if !self.launches.is_quiet() {
+            return;
+        }
+        if let Some(weak) = &mut self.weak {
+            weak.forget_all();
+        }
+        if self.launches.forget_if_many() {
+            if let Some(detector) = &mut self.detector {
+                detector.forget_all();
+            }
+            self.sync.forget_all();
         }
     }
 
@@ -165,7 +127,9 @@ impl Probe for Model {
     fn begin_block(&mut self, who: Who, n_threads: u32) -> Agent {
         let block = self.launches.begin_block(who.launch, who.block);
         let info = self.launches.launch(who.launch);
-        Agent::new(info.start.clone(), block, info.place, (who.launch, who.device), n_threads)
+        let (place, waits) = (info.place, info.launch.shape.waits_itself);
+        let know = self.launches.early(who.launch).clone();
+        Agent::new(know, block, place, (who.launch, who.device), (n_threads, waits))
     }
 
     fn begin_thread(&mut self, first: &Agent, thread: u32) -> Agent {
@@ -173,8 +137,10 @@ impl Probe for Model {
     }
 
     fn end_block(&mut self, thread: &Agent) {
-        self.detector.end_block(thread.block);
-        self.messages.remove(&Memory::Block(thread.block));
+        if let Some(detector) = &mut self.detector {
+            detector.end_block(thread.block);
+        }
+        self.sync.end_block(thread.block);
     }
 
     fn end(&mut self, begun: &Begun, joined: Joined) {
@@ -187,13 +153,18 @@ impl Probe for Model {
         actor: Actor<'_, Agent>,
         access: MemoryAccess,
         place: Place,
-        _: &mut Lanes,
+        values: &mut Lanes,
     ) -> Result<(), Fault> {
-        let noted =
-            self.detector.note(&self.launches, (actor.state, actor.who), access, place, (true, false));
-        noted.map_err(Fault::Race)?;
-        self.read_messages(actor.state, access, place);
-        Ok(())
+        let Actor { who, state, scheduler } = actor;
+        let mut observes = true;
+        if let Some(weak) = &mut self.weak
+            && place.physical != Place::SHARED
+        {
+            observes = weak.load(Actor { who, state, scheduler }, access, place, values);
+        } else {
+            self.sync.read(state, access, place);
+        }
+        self.note(who, state, access, place, Touch::Load { observes })
     }
 
     #[inline]
@@ -202,13 +173,18 @@ impl Probe for Model {
         actor: Actor<'_, Agent>,
         access: MemoryAccess,
         place: Place,
-        _: &Lanes,
+        (old, values): (&Lanes, &Lanes),
     ) -> Result<Written, Fault> {
-        let noted =
-            self.detector.note(&self.launches, (actor.state, actor.who), access, place, (false, true));
-        noted.map_err(Fault::Race)?;
-        self.write_messages(actor.state, access, place, false);
-        Ok(ALL_WRITTEN)
+        self.note(actor.who, actor.state, access, place, Touch::Store)?;
+        match &mut self.weak {
+            Some(weak) if place.physical != Place::SHARED => {
+                Ok(weak.store(&mut self.launches, actor, access, place, (old, values)))
+            }
+            _ => {
+                self.sync.write(actor.state, access, place, false);
+                Ok(ALL_WRITTEN)
+            }
+        }
     }
 
     fn atomic(
@@ -216,24 +192,30 @@ impl Probe for Model {
         actor: Actor<'_, Agent>,
         access: MemoryAccess,
         place: Place,
-        _: u64,
-        _: u64,
+        old_new: (u64, u64),
     ) -> Result<(), Fault> {
-        let noted = self.detector.note(&self.launches, (actor.state, actor.who), access, place, (true, true));
-        noted.map_err(Fault::Race)?;
-        self.read_messages(actor.state, access, place);
-        self.write_messages(actor.state, access, place, true);
+        self.note(actor.who, actor.state, access, place, Touch::Atomic)?;
+        match &mut self.weak {
+            Some(weak) if place.physical != Place::SHARED => {
+                weak.atomic(&mut self.launches, actor, access, place, old_new);
+            }
+            _ => {
+                self.sync.read(actor.state, access, place);
+                self.sync.write(actor.state, access, place, true);
+            }
+        }
         Ok(())
     }
 
     fn fence(&mut self, actor: Actor<'_, Agent>, fence: Fence) {
         match fence {
             Fence::ProxyAlias => actor.state.fence_alias(),
+            Fence::GridDependency => actor.state.wait(self.launches.start(actor.who.launch)),
             Fence::Thread(order, scope) => {
                 let Some(reach) = reach(scope) else { return };
                 actor.state.fence_acquire(reach);
                 if order == Order::SeqCst {
-                    self.fence_sc(actor.state, reach);
+                    self.sync.fence_sc(actor.state, reach);
                 } else {
                     actor.state.fence_release(reach);
                 }
@@ -262,12 +244,23 @@ impl Probe for Model {
     }
 
     fn host_access(&mut self, access: HostAccess) -> Result<(), String> {
-        self.detector.note_host(&self.launches, access)
+        if let Some(weak) = &mut self.weak {
+            weak.host_access(access);
+        }
+        match &mut self.detector {
+            Some(detector) => detector.note_host(&self.launches, access),
+            None => Ok(()),
+        }
     }
 
     fn forget(&mut self, physical: u32) {
-        self.detector.forget(physical);
-        self.messages.remove(&Memory::Physical(physical));
+        if let Some(detector) = &mut self.detector {
+            detector.forget(physical);
+        }
+        if let Some(weak) = &mut self.weak {
+            weak.forget(physical);
+        }
+        self.sync.forget(physical);
     }
 
     fn clear(&mut self) {

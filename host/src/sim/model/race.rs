@@ -1,13 +1,26 @@
 //! Which accesses are ordered, which are strong enough not to need it, and the rest: data races.
 
 use super::agent::Agent;
+use super::cell::{Conflict, Judge};
 use super::clocks::Know;
 use super::launches::Launches;
-use super::shadow::{Conflict, HOST_BLOCK, Judge, Record, Shadow};
+use super::record::{HOST_BLOCK, Record};
+use super::shadow::Shadow;
 use crate::sim::engine::probe::{HostAccess, Place, Who};
 use crate::sim::interface::{MemoryAccess, Order, Race};
 use crate::sim::memory::address_map::HOST;
 use std::collections::HashMap;
+
+/// What an access does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Touch {
+    /// It gives the last write, or something older.
+    Load {
+        observes: bool,
+    },
+    Store,
+    Atomic,
+}
 
 /// Judges for a thread.
 struct ThreadJudge<'a> {
@@ -51,6 +64,10 @@ impl Judge for ThreadJudge<'_> {
         let device = self.launches.device_of(earlier.block);
         usize::from(least) > self.agent.distance(earlier.block, device)
     }
+
+    fn are_strong(&self, one: Record, two: Record) -> bool {
+        are_strong(self.launches, one, two)
+    }
 }
 
 impl Judge for HostJudge<'_> {
@@ -62,6 +79,22 @@ impl Judge for HostJudge<'_> {
     fn is_harmless(&self, _: Record) -> bool {
         false
     }
+
+    fn are_strong(&self, one: Record, two: Record) -> bool {
+        are_strong(self.launches, one, two)
+    }
+}
+
+/// Whether two accesses of threads are morally strong (PTX ISA 8.7).
+fn are_strong(launches: &Launches, one: Record, two: Record) -> bool {
+    let distance = if one.block == two.block {
+        0
+    } else if launches.device_of(one.block) == launches.device_of(two.block) {
+        1
+    } else {
+        2
+    };
+    one.may_be_morally_strong(two) && one.strength().min(two.strength()) > distance
 }
 
 /// Shadows of all memory.
@@ -94,7 +127,7 @@ impl Detector {
         (agent, who): (&Agent, Who),
         access: MemoryAccess,
         place: Place,
-        (reads, writes): (bool, bool),
+        touch: Touch,
     ) -> Result<(), Box<Race>> {
         let shadow = if place.physical == Place::SHARED {
             self.shared.entry(agent.block).or_default()
@@ -103,6 +136,12 @@ impl Detector {
         };
         let proxy = shadow.proxy(place.mapping);
         let record = Record::new((agent.block, agent.thread, agent.time), who.pc, proxy, access);
+        let (reads, writes, observes) = match touch {
+            Touch::Load { observes } => (true, false, observes),
+            Touch::Store => (false, true, false),
+            Touch::Atomic => (true, true, true),
+        };
+        let record = record.that_observes(observes);
         let judge = ThreadJudge { agent, record, launches };
         let len_bytes = u64::from(access.width_bytes) * u64::from(access.lanes);
         shadow

@@ -4,6 +4,7 @@ mod capture;
 mod determinism;
 mod kernels;
 mod order;
+mod races;
 mod reports;
 mod schedules;
 mod vmm;
