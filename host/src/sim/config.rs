@@ -135,7 +135,13 @@ impl SimConfig {
         read(set, "SYMMEM_SIM_SM", "a number such as 90", &mut config.sm, parse)?;
         read(set, "SYMMEM_SIM_MULTIPROCESSORS", "a number", &mut config.n_multiprocessors, parse)?;
         read(set, "SYMMEM_SIM_DRIVER", "a version such as 12.8", &mut config.driver_version, parse_version)?;
-        read(set, "SYMMEM_SIM_PROBE", "none, hops, trace, races, weak, weak-only", &mut config.probe, parse_probe)?;
+        read(
+            set,
+            "SYMMEM_SIM_PROBE",
+            "none, hops, trace, races, weak, weak-only",
+            &mut config.probe,
+            parse_probe,
+        )?;
         read(set, "SYMMEM_SIM_ON_STALL", "report, advance-clock", &mut config.on_stall, parse_on_stall)?;
         read(set, "SYMMEM_SIM_STALL_MS", "a number", &mut config.stall_grace_ms, parse)?;
         let mut slowdown = 1;
