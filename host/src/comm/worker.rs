@@ -10,7 +10,7 @@ use crate::comm::operations::Operations;
 use crate::comm::order::StreamOrder;
 use crate::machine::Device;
 use crate::stream::Event;
-use crate::symmetric::{IntervalIndex, Promise, Registrar, Request, WindowInner};
+use crate::symmetric::{IntervalIndex, Kind, Promise, Registrar, Request, WindowInner};
 use crate::{Error, ErrorKind};
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +21,19 @@ use std::time::Duration;
 /// Something to carry out, and where its result goes.
 #[derive(Debug)]
 pub(crate) enum Task {
-    Register { request: Request, promise: Promise<Arc<WindowInner>> },
-    Deregister { window: Arc<WindowInner>, promise: Promise<bool> },
+    Register {
+        request: Request,
+        promise: Promise<Arc<WindowInner>>,
+    },
+    Deregister {
+        window: Arc<WindowInner>,
+        promise: Promise<bool>,
+    },
+    /// What the caller was refused: the other ranks, which may come for it, are told.
+    Refused {
+        kind: Kind,
+        why: Error,
+    },
 }
 
 /// What the worker shares with its communicator.
@@ -184,6 +195,7 @@ fn serve(
             Task::Deregister { window, promise } => {
                 promise.keep(deregister(&mut registrar, window, &operations));
             }
+            Task::Refused { kind, why } => refuse(&mut registrar, kind, why, &operations),
         }
     }
     if shared.is_cut_short.load(Ordering::Acquire) {
@@ -223,6 +235,14 @@ fn deregister(
         Err(error) => tracing::warn!(%error, "dropped, but not deregistered by all ranks"),
     }
     result
+}
+
+/// The caller has the reason already.
+fn refuse(registrar: &mut Registrar, kind: Kind, why: Error, operations: &Operations<'_>) {
+    let _entered = tracing::info_span!("refused", rank = registrar.bootstrap.rank(), ?kind).entered();
+    if let Err(error) = registrar.refuse(kind, why, operations) {
+        tracing::warn!(%error, "not asked for");
+    }
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

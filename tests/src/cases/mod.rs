@@ -9,6 +9,7 @@ mod epochs;
 mod faults;
 mod graphs;
 mod groups;
+mod late_ranks;
 mod lifetimes;
 mod matrix;
 pub(crate) mod processes;
@@ -36,6 +37,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         windows::cases(),
         deregistration::cases(),
         groups::cases(),
+        late_ranks::cases(),
         lifetimes::cases(),
         processes::cases(),
         bad_input::cases(),
