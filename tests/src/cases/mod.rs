@@ -9,6 +9,7 @@ mod epochs;
 mod faults;
 mod graphs;
 mod groups;
+mod late_launches;
 mod late_ranks;
 mod lifetimes;
 mod matrix;
@@ -38,6 +39,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         deregistration::cases(),
         groups::cases(),
         late_ranks::cases(),
+        late_launches::cases(),
         lifetimes::cases(),
         processes::cases(),
         bad_input::cases(),
