@@ -2,6 +2,7 @@
 
 use super::schedule::Schedule;
 pub use super::schedule::ScheduleKind;
+use crate::environment::with_variables;
 use crate::{Error, ErrorKind, Result};
 
 /// What to do when every thread only re-polls words that nobody changes.
@@ -119,7 +120,7 @@ impl SimConfig {
     ///
     /// [`ErrorKind::InvalidArgument`] names a variable whose value cannot be read.
     pub fn from_env() -> Result<Self> {
-        Self::from_lookup(|name| std::env::var(name).ok())
+        with_variables(|set| Self::from_lookup(set))
     }
 
     fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {

@@ -43,6 +43,16 @@ struct Writer {
     mapping: u32,
 }
 
+/// What is performed everywhere: no later store comes before it.
+#[derive(Debug, Default)]
+pub(super) struct Performed {
+    /// Launches that are done and behind which another launch has begun to store (H2); nothing older than their stores is
+    /// read any more, either.
+    pub(super) launches: Clock,
+    /// What was released to the whole system and read (H1).
+    released: Clock,
+}
+
 /// The last writes of one element.
 #[derive(Clone, Debug)]
 struct Location {
@@ -58,14 +68,15 @@ pub(super) struct Histories {
     by_offset: HashMap<u64, Location>,
     /// By page.
     counts: Vec<u32>,
+    /// Bytes of the smallest element ever made; 0 if none was.
+    least_bytes: u64,
 }
 
 /// A thread at an access.
 pub(super) struct Access<'a> {
     pub(super) agent: &'a mut Agent,
     pub(super) scheduler: &'a mut dyn Scheduler,
-    /// Launches whose stores are performed everywhere (H2).
-    pub(super) performed: &'a Clock,
+    pub(super) performed: &'a mut Performed,
     pub(super) access: MemoryAccess,
     pub(super) reach: Option<Reach>,
     pub(super) mapping: u32,
@@ -74,7 +85,7 @@ pub(super) struct Access<'a> {
 impl<'a> Access<'a> {
     pub(super) fn new(
         (agent, scheduler): (&'a mut Agent, &'a mut dyn Scheduler),
-        performed: &'a Clock,
+        performed: &'a mut Performed,
         access: MemoryAccess,
         place: Place,
     ) -> Self {
@@ -90,14 +101,17 @@ impl<'a> Access<'a> {
     fn must_see(&self, message: &Message) -> bool {
         let Some(writer) = message.writer else { return true };
         self.agent.knows(writer.event, writer.mapping == self.mapping)
-            || self.performed.knows_launch(writer.event.place)
+            || self.performed.launches.knows_launch(writer.event.place)
             || message.observers.iter().any(|&read| self.agent.knows(read, true))
     }
 
-    /// Whether its store must come behind a message: it does, too, where the thread has read what was released behind
-    /// that (H1: what it read had been performed by then).
+    /// Whether its store must come behind a message: it does, too, where what was released behind that has been read (H1:
+    /// it had been performed by then), by the thread itself or, if released to the whole system, by anyone.
     fn must_follow(&self, message: &Message) -> bool {
-        self.must_see(message) || message.writer.is_some_and(|writer| self.agent.has_read_of(writer.event))
+        self.must_see(message)
+            || message.writer.is_some_and(|writer| {
+                self.agent.has_read_of(writer.event) || self.performed.released.knows(writer.event)
+            })
     }
 
     /// Whether the thread and a writer are morally strong.
@@ -117,6 +131,8 @@ impl<'a> Access<'a> {
         let known = message.observers.iter().any(|read| read.block == now.block && read.thread == now.thread);
         if !known {
             message.observers.push(now);
+            let to_all = message.releases.iter().filter_map(|release| release.know[2].as_ref());
+            to_all.for_each(|know| self.performed.released.join(&know.seen));
         }
         self.agent.acquire(self.access.order, self.access.scope, &message.releases);
     }
@@ -184,7 +200,8 @@ impl Histories {
         let pages = offset / PAGE_BYTES..(offset + len_bytes).div_ceil(PAGE_BYTES);
         for page in pages.filter(|&page| !self.has_none(page * PAGE_BYTES)).collect::<Vec<_>>() {
             let first = (page * PAGE_BYTES).max(offset / 16 * 16);
-            for start in first..((page + 1) * PAGE_BYTES).min(offset + len_bytes) {
+            let end = ((page + 1) * PAGE_BYTES).min(offset + len_bytes);
+            for start in (first..end).step_by(self.least_bytes as usize) {
                 let Some(found) = self.by_offset.get(&start) else { continue };
                 let kept = keep == Some((start, found.width_bytes));
                 if !kept && start + found.width_bytes > offset {
@@ -206,6 +223,9 @@ impl Histories {
         let page = (offset / PAGE_BYTES) as usize;
         if self.counts.len() <= page {
             self.counts.resize(page + 1, 0);
+        }
+        if self.least_bytes == 0 || width_bytes < self.least_bytes {
+            self.least_bytes = width_bytes;
         }
         let counts = &mut self.counts;
         let location = self.by_offset.entry(offset).or_insert_with(|| {

@@ -15,12 +15,14 @@
 //!   processes write, is there at once, and no race with it is found.
 //! - A releasing write that is followed by a relaxed one of the same thread to the same location is no release pattern
 //!   with the second one (PTX ISA 8.8 says it is): a thread that reads the second acquires nothing.
+//! - **Races with large copies of the host.** One of more than 16 MiB while kernels run races with what they did, not
+//!   with what they do later.
 //! - A thread behind `bar.arrive` may be taken to have arrived with what it did since.
 //!
 //! # What is assumed beyond PTX
 //!
-//! - **H1.** A store comes, in coherence order, behind all that had been released to a value which its thread has read,
-//!   acquired or not.
+//! - **H1.** A store comes, in coherence order, behind all that had been released to a value which its thread, or at
+//!   `.sys` any thread, has read, acquired or not.
 //! - **H2.** The stores of a kernel are performed everywhere before the first store of a kernel that launch order puts
 //!   behind it.
 //!

@@ -11,6 +11,9 @@ use crate::sim::interface::{MemoryAccess, Order, Race};
 use crate::sim::memory::address_map::HOST;
 use std::collections::HashMap;
 
+/// Copies and fills of the host of more bytes, while kernels run or wait, are checked and not noted.
+const HOST_BYTES_NOTED_MAX: u64 = 16 << 20;
+
 /// What an access does.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Touch {
@@ -162,7 +165,7 @@ impl Detector {
         let shadow = self.shadow(physical);
         // Where no work is under way all later work comes behind the host, so that only what was touched matters.
         let parts =
-            if is_idle { shadow.touched(offset, len_bytes) } else { vec![(offset, offset + len_bytes)] };
+            if is_idle || len_bytes > HOST_BYTES_NOTED_MAX { shadow.touched(offset, len_bytes) } else { vec![(offset, offset + len_bytes)] };
         for (start, end) in parts {
             shadow
                 .note(start, end - start, record, (!write, write), &judge)

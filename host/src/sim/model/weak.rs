@@ -1,8 +1,7 @@
 //! Loads and stores of weak memory: an element at a time, in histories.
 
 use super::agent::{Agent, Release, reach};
-use super::clocks::Clock;
-use super::history::{Access, Histories, Value};
+use super::history::{Access, Histories, Performed, Value};
 use super::launches::Launches;
 use crate::sim::engine::probe::{Actor, HostAccess, Place, Written};
 use crate::sim::interface::{Lanes, MemoryAccess};
@@ -13,8 +12,7 @@ use std::collections::HashMap;
 pub(super) struct Weak {
     /// By physical allocation.
     histories: HashMap<u32, Histories>,
-    /// Launches whose stores are performed everywhere: a launch behind them has begun to store (H2).
-    performed: Clock,
+    performed: Performed,
 }
 
 /// Offset and value of each element.
@@ -58,7 +56,7 @@ impl Weak {
         values: &mut Lanes,
     ) -> bool {
         let Some(histories) = self.histories.get_mut(&place.physical) else { return true };
-        let mut at = Access::new((actor.state, actor.scheduler), &self.performed, access, place);
+        let mut at = Access::new((actor.state, actor.scheduler), &mut self.performed, access, place);
         let mut all_newest = true;
         for (lane, offset) in elements(access, place.offset) {
             let (value, is_newest) = histories.load(offset, element(access, values, lane), &mut at);
@@ -80,7 +78,7 @@ impl Weak {
         self.perform_before(launches, &actor);
         let release = release(actor.state, access);
         let histories = self.histories.entry(place.physical).or_default();
-        let mut at = Access::new((actor.state, actor.scheduler), &self.performed, access, place);
+        let mut at = Access::new((actor.state, actor.scheduler), &mut self.performed, access, place);
         let mut written = 0;
         for (lane, offset) in elements(access, place.offset) {
             let change = (element(access, old, lane), cut(access, element(access, values, lane)));
@@ -103,7 +101,7 @@ impl Weak {
         self.perform_before(launches, &actor);
         let histories = self.histories.entry(place.physical).or_default();
         let Actor { state, scheduler, .. } = actor;
-        let mut at = Access::new((&mut *state, &mut *scheduler), &self.performed, access, place);
+        let mut at = Access::new((&mut *state, &mut *scheduler), &mut self.performed, access, place);
         histories.observe_newest(place.offset, [old, 0], &mut at);
         let release = release(at.agent, access);
         histories.atomic(place.offset, ([old, 0], [new, 0]), release, &mut at);
@@ -114,7 +112,7 @@ impl Weak {
         if actor.state.has_waited()
             && let Some(before) = launches.begin_storing(actor.who.launch)
         {
-            self.performed.learn_launches(&before.seen);
+            self.performed.launches.learn_launches(&before.seen);
         }
     }
 
