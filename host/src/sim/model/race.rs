@@ -164,8 +164,11 @@ impl Detector {
         let is_idle = launches.is_idle();
         let shadow = self.shadow(physical);
         // Where no work is under way all later work comes behind the host, so that only what was touched matters.
-        let parts =
-            if is_idle || len_bytes > HOST_BYTES_NOTED_MAX { shadow.touched(offset, len_bytes) } else { vec![(offset, offset + len_bytes)] };
+        let parts = if is_idle || len_bytes > HOST_BYTES_NOTED_MAX {
+            shadow.touched(offset, len_bytes)
+        } else {
+            vec![(offset, offset + len_bytes)]
+        };
         for (start, end) in parts {
             shadow
                 .note(start, end - start, record, (!write, write), &judge)
