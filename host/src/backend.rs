@@ -240,7 +240,7 @@ pub trait Backend: Debug + Send + Sync {
     fn mem_free(&self, device: u32, address: u64) -> Result<()>;
 
     /// Whether `device` can be in the team of a multicast object (`CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED`). Where
-    /// [`crate::MulticastSwitch`] is off none can, and nothing is asked.
+    /// [`crate::multicast_switch`] is off none can, and nothing is asked.
     fn multicast_supported(&self, device: u32) -> Result<bool>;
     /// Multiples that offsets and sizes of a multicast object of `len_bytes` for `n_devices` must have
     /// (`cuMulticastGetGranularity`).

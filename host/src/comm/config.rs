@@ -1,6 +1,7 @@
 //! Settings of a communicator and the variables they come from.
 
 use crate::backend::MachineKind;
+use crate::multicast_switch::MulticastSwitch;
 use crate::{ErrorKind, Result};
 use std::str::FromStr;
 use std::time::Duration;
@@ -20,6 +21,10 @@ pub struct CommConfig {
     pub algorithm: Option<Algorithm>,
     /// Blocks per launch. `SYMMEM_CTAS`.
     pub ctas: Option<u32>,
+    /// Whether multicast may be used where every device has it: rank 0's wish is not enough, any rank's no is. Not set: on
+    /// the simulated machine, and not on GPUs, on which it has not been tried. `SYMMEM_MULTICAST`; the variables of
+    /// [`crate::multicast_switch`] that forbid it hold whatever this says.
+    pub multicast: Option<bool>,
     /// What [`Self::host_timeout_ms`] is multiplied by on the simulated machine. `SYMMEM_SIM_SLOWDOWN`, default 1: raise
     /// it where many simulated processes share few cores.
     pub sim_slowdown: u32,
@@ -33,6 +38,7 @@ impl Default for CommConfig {
             stride_bytes: None,
             algorithm: None,
             ctas: None,
+            multicast: None,
             sim_slowdown: 1,
         }
     }
@@ -62,6 +68,7 @@ impl CommConfig {
             stride_bytes: number(&variable, "SYMMEM_WIN_STRIDE")?,
             algorithm: algorithm.map(|name| algorithm_named(&name)).transpose()?,
             ctas: number(&variable, "SYMMEM_CTAS")?,
+            multicast: MulticastSwitch::wish(&variable),
             sim_slowdown: number(&variable, "SYMMEM_SIM_SLOWDOWN")?.unwrap_or(default.sim_slowdown),
         })
     }
@@ -110,6 +117,7 @@ mod tests {
             ("SYMMEM_WIN_STRIDE", "4194304"),
             ("SYMMEM_ALGO", "two_shot_ld_st"),
             ("SYMMEM_CTAS", "7"),
+            ("SYMMEM_MULTICAST", "1"),
             ("SYMMEM_SIM_SLOWDOWN", "8"),
         ]);
         let expected = CommConfig {
@@ -118,6 +126,7 @@ mod tests {
             stride_bytes: Some(4 << 20),
             algorithm: Some(Algorithm::TwoShotLdSt),
             ctas: Some(7),
+            multicast: Some(true),
             sim_slowdown: 8,
         };
         assert_eq!(config.expect("all are valid"), expected);

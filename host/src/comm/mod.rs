@@ -31,7 +31,8 @@ use crate::kernels::Kernels;
 use crate::machine::Device;
 use crate::stream::Stream;
 use crate::symmetric::{
-    Deregistration, DeviceBuffer, Found, Promise, Registration, Request, SymmetricSpace, Window, WindowInner,
+    Deregistration, DeviceBuffer, FlatOffset, Found, Multicast, Promise, Registration, Request,
+    SymmetricSpace, Window, WindowInner,
 };
 use crate::{Error, ErrorKind, Result};
 use bytemuck::Pod;
@@ -48,7 +49,7 @@ use worker::{Shared, Started};
 pub(crate) use worker::{Task, Worker};
 
 /// How many host deadlines a caller waits for its worker: a registration is a handful of exchanges with one each.
-const EXCHANGES_MAX: u32 = 12;
+const EXCHANGES_MAX: u32 = 20;
 /// How long a destructor waits: for operations in flight before it ends their waits, and for the other ranks.
 pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -75,6 +76,7 @@ pub struct Comm {
     kernels: Arc<Kernels>,
     record: Arc<Record>,
     space: Arc<SymmetricSpace>,
+    multicast: Multicast,
     /// `DevBase` of all ranks of this process.
     process: Arc<Process>,
 }
@@ -141,6 +143,7 @@ impl Comm {
             kernels: Arc::new(ready.kernels),
             record: ready.record,
             space: ready.space,
+            multicast: ready.multicast,
             process,
         }
     }
@@ -163,6 +166,12 @@ impl Comm {
     /// The space in which all ranks' memory appears.
     pub fn space(&self) -> &SymmetricSpace {
         &self.space
+    }
+
+    /// Address of the multicast space, in which the byte at an offset stands for the byte of every rank at that offset of
+    /// its part; `None` without multicast, which is the same on all ranks ([`Self::describe`] says why).
+    pub fn multicast_base(&self) -> Option<u64> {
+        self.multicast.space().map(|space| space.address(FlatOffset::new(0)))
     }
 
     /// Allocates symmetric memory for `count` elements. Collective: every rank asks for the same; none waits in this
@@ -336,7 +345,7 @@ impl Comm {
 
     fn picture(&self) -> Picture {
         let windows = lock(&self.shared.windows).live();
-        Picture::new((self.id, self.rank, self.n_ranks()), &self.space, &windows)
+        Picture::new((self.id, self.rank, self.n_ranks()), &self.space, &self.multicast, &windows)
     }
 
     fn window_bytes<T>(&self, count: usize) -> Result<u64> {
