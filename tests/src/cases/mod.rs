@@ -11,6 +11,7 @@ mod graphs;
 mod groups;
 mod lifetimes;
 mod matrix;
+mod multicast;
 pub(crate) mod processes;
 mod registration;
 mod registration_errors;
@@ -34,6 +35,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         registration::cases(),
         registration_errors::cases(),
         windows::cases(),
+        multicast::cases(),
         deregistration::cases(),
         groups::cases(),
         lifetimes::cases(),
