@@ -32,6 +32,7 @@ mod launch;
 mod module;
 mod multicast;
 mod plain;
+mod properties;
 mod stream;
 mod vmm;
 

@@ -23,7 +23,7 @@ pub(crate) use memory::Memory;
 pub(crate) use multicast::{Handover, Multicast, MulticastSpace, Seat as MulticastSeat, capability, warn_unicast};
 pub use offset::{AllocOffset, FlatOffset, WindowOffset};
 pub(crate) use pending::{Awaited, Promise};
-pub use pending::{Deregistration, Registration};
+pub use pending::{Deregistration, Preparation, Registration};
 pub(crate) use registration::{Registrar, Request};
 pub use space::SymmetricSpace;
 pub(crate) use window::WindowInner;

@@ -12,6 +12,7 @@ mod groups;
 mod lifetimes;
 mod matrix;
 mod multicast;
+mod prepare;
 pub(crate) mod processes;
 mod registration;
 mod registration_errors;
@@ -39,6 +40,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         deregistration::cases(),
         groups::cases(),
         lifetimes::cases(),
+        prepare::cases(),
         processes::cases(),
         bad_input::cases(),
         faults::cases(),
