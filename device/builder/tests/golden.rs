@@ -39,12 +39,30 @@ const PRIMITIVES: &[(&str, &str)] = &[
 const PRIMITIVES_OF_SM_90: &[(&str, &str)] = &[
     ("multimem_ld_reduce_relaxed_sys_add_f32", "multimem.ld_reduce.relaxed.sys.global.add.f32 %r, [%rd];"),
     ("multimem_ld_reduce_relaxed_sys_add_f64", "multimem.ld_reduce.relaxed.sys.global.add.f64 %rd, [%rd];"),
-    ("multimem_ld_reduce_relaxed_sys_add_acc_f32_f16x2", "multimem.ld_reduce.relaxed.sys.global.add.acc::f32.f16x2 %r, [%rd];"),
-    ("multimem_ld_reduce_relaxed_sys_add_acc_f32_bf16x2", "multimem.ld_reduce.relaxed.sys.global.add.acc::f32.bf16x2 %r, [%rd];"),
-    ("multimem_ld_reduce_relaxed_sys_min_f16x2", "multimem.ld_reduce.relaxed.sys.global.min.f16x2 %r, [%rd];"),
-    ("multimem_ld_reduce_relaxed_sys_max_f16x2", "multimem.ld_reduce.relaxed.sys.global.max.f16x2 %r, [%rd];"),
-    ("multimem_ld_reduce_relaxed_sys_min_bf16x2", "multimem.ld_reduce.relaxed.sys.global.min.bf16x2 %r, [%rd];"),
-    ("multimem_ld_reduce_relaxed_sys_max_bf16x2", "multimem.ld_reduce.relaxed.sys.global.max.bf16x2 %r, [%rd];"),
+    (
+        "multimem_ld_reduce_relaxed_sys_add_acc_f32_f16x2",
+        "multimem.ld_reduce.relaxed.sys.global.add.acc::f32.f16x2 %r, [%rd];",
+    ),
+    (
+        "multimem_ld_reduce_relaxed_sys_add_acc_f32_bf16x2",
+        "multimem.ld_reduce.relaxed.sys.global.add.acc::f32.bf16x2 %r, [%rd];",
+    ),
+    (
+        "multimem_ld_reduce_relaxed_sys_min_f16x2",
+        "multimem.ld_reduce.relaxed.sys.global.min.f16x2 %r, [%rd];",
+    ),
+    (
+        "multimem_ld_reduce_relaxed_sys_max_f16x2",
+        "multimem.ld_reduce.relaxed.sys.global.max.f16x2 %r, [%rd];",
+    ),
+    (
+        "multimem_ld_reduce_relaxed_sys_min_bf16x2",
+        "multimem.ld_reduce.relaxed.sys.global.min.bf16x2 %r, [%rd];",
+    ),
+    (
+        "multimem_ld_reduce_relaxed_sys_max_bf16x2",
+        "multimem.ld_reduce.relaxed.sys.global.max.bf16x2 %r, [%rd];",
+    ),
     ("multimem_ld_reduce_relaxed_sys_add_u32", "multimem.ld_reduce.relaxed.sys.global.add.u32 %r, [%rd];"),
     ("multimem_ld_reduce_relaxed_sys_add_u64", "multimem.ld_reduce.relaxed.sys.global.add.u64 %rd, [%rd];"),
     ("multimem_ld_reduce_relaxed_sys_min_u32", "multimem.ld_reduce.relaxed.sys.global.min.u32 %r, [%rd];"),
@@ -55,13 +73,34 @@ const PRIMITIVES_OF_SM_90: &[(&str, &str)] = &[
     ("multimem_ld_reduce_relaxed_sys_max_u64", "multimem.ld_reduce.relaxed.sys.global.max.u64 %rd, [%rd];"),
     ("multimem_ld_reduce_relaxed_sys_min_s64", "multimem.ld_reduce.relaxed.sys.global.min.s64 %rd, [%rd];"),
     ("multimem_ld_reduce_relaxed_sys_max_s64", "multimem.ld_reduce.relaxed.sys.global.max.s64 %rd, [%rd];"),
-    ("multimem_ld_reduce_relaxed_sys_add_v4_f32", "multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%r, %r, %r, %r}, [%rd];"),
-    ("multimem_ld_reduce_relaxed_sys_add_acc_f32_v4_f16x2", "multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4.f16x2 {%r, %r, %r, %r}, [%rd];"),
-    ("multimem_ld_reduce_relaxed_sys_add_acc_f32_v4_bf16x2", "multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4.bf16x2 {%r, %r, %r, %r}, [%rd];"),
-    ("multimem_ld_reduce_relaxed_sys_min_v4_f16x2", "multimem.ld_reduce.relaxed.sys.global.min.v4.f16x2 {%r, %r, %r, %r}, [%rd];"),
-    ("multimem_ld_reduce_relaxed_sys_max_v4_f16x2", "multimem.ld_reduce.relaxed.sys.global.max.v4.f16x2 {%r, %r, %r, %r}, [%rd];"),
-    ("multimem_ld_reduce_relaxed_sys_min_v4_bf16x2", "multimem.ld_reduce.relaxed.sys.global.min.v4.bf16x2 {%r, %r, %r, %r}, [%rd];"),
-    ("multimem_ld_reduce_relaxed_sys_max_v4_bf16x2", "multimem.ld_reduce.relaxed.sys.global.max.v4.bf16x2 {%r, %r, %r, %r}, [%rd];"),
+    (
+        "multimem_ld_reduce_relaxed_sys_add_v4_f32",
+        "multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%r, %r, %r, %r}, [%rd];",
+    ),
+    (
+        "multimem_ld_reduce_relaxed_sys_add_acc_f32_v4_f16x2",
+        "multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4.f16x2 {%r, %r, %r, %r}, [%rd];",
+    ),
+    (
+        "multimem_ld_reduce_relaxed_sys_add_acc_f32_v4_bf16x2",
+        "multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4.bf16x2 {%r, %r, %r, %r}, [%rd];",
+    ),
+    (
+        "multimem_ld_reduce_relaxed_sys_min_v4_f16x2",
+        "multimem.ld_reduce.relaxed.sys.global.min.v4.f16x2 {%r, %r, %r, %r}, [%rd];",
+    ),
+    (
+        "multimem_ld_reduce_relaxed_sys_max_v4_f16x2",
+        "multimem.ld_reduce.relaxed.sys.global.max.v4.f16x2 {%r, %r, %r, %r}, [%rd];",
+    ),
+    (
+        "multimem_ld_reduce_relaxed_sys_min_v4_bf16x2",
+        "multimem.ld_reduce.relaxed.sys.global.min.v4.bf16x2 {%r, %r, %r, %r}, [%rd];",
+    ),
+    (
+        "multimem_ld_reduce_relaxed_sys_max_v4_bf16x2",
+        "multimem.ld_reduce.relaxed.sys.global.max.v4.bf16x2 {%r, %r, %r, %r}, [%rd];",
+    ),
     ("multimem_st_relaxed_sys_b32", "multimem.st.relaxed.sys.global.b32 [%rd], %r;"),
     ("multimem_st_relaxed_sys_b64", "multimem.st.relaxed.sys.global.b64 [%rd], %rd;"),
     ("multimem_red_relaxed_sys_add_u32", "multimem.red.relaxed.sys.global.add.u32 [%rd], %r;"),

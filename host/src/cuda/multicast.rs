@@ -38,7 +38,9 @@ pub(super) fn supported(devices: &Devices, device: u32) -> Result<bool> {
     if code == codes::INVALID_VALUE {
         return Ok(false);
     }
-    super::check::succeeded("cuDeviceGetAttribute", code, || format!("MULTICAST_SUPPORTED of device {device}"))?;
+    super::check::succeeded("cuDeviceGetAttribute", code, || {
+        format!("MULTICAST_SUPPORTED of device {device}")
+    })?;
     Ok(value != 0)
 }
 

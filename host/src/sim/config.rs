@@ -175,7 +175,8 @@ impl SimConfig {
         config.stall_grace_shared_ms *= u64::from(slowdown);
         read(set, "SYMMEM_SIM_STALL_SHARED_MS", "a number", &mut config.stall_grace_shared_ms, parse)?;
         read(set, "SYMMEM_SIM_INSTRUCTIONS_MAX", "a number", &mut config.instructions_max, parse)?;
-        let (name, allowed) = ("SYMMEM_SIM_MULTICAST_FAULT", "create, add, bind or map, a colon, and 2, 401 or 802");
+        let (name, allowed) =
+            ("SYMMEM_SIM_MULTICAST_FAULT", "create, add, bind or map, a colon, and 2, 401 or 802");
         read(set, name, allowed, &mut config.multicast_fault, |text| parse_multicast_fault(text).map(Some))?;
         Ok(config)
     }
@@ -225,7 +226,12 @@ impl SimConfig {
             ),
             ("stall_polls", self.stall_polls.into(), "at least 1", self.stall_polls > 0),
             ("peer_access", matrix_cells as u64, "n_devices × n_devices entries", matrix_cells == cells),
-            ("multicast", multicast_cells as u64, "n_devices entries", multicast_cells == self.n_devices as usize),
+            (
+                "multicast",
+                multicast_cells as u64,
+                "n_devices entries",
+                multicast_cells == self.n_devices as usize,
+            ),
             ("multicast_fault", fault_code.into(), "2, 401, 802", multicast::code(fault_code).is_some()),
         ];
         match rules.into_iter().find(|rule| !rule.3) {
@@ -324,7 +330,8 @@ mod tests {
         check("SYMMEM_SIM_STALL_SHARED_MS", "6", |c| c.stall_grace_shared_ms == 6);
         check("SYMMEM_SIM_SLOWDOWN", "3", |c| c.stall_grace_shared_ms == 360_000);
         check("SYMMEM_SIM_MULTICAST_FAULT", "bind:401", |c| {
-            let always = MulticastFault { call: MulticastCall::Bind, device: None, code: 401, n_times: u32::MAX };
+            let always =
+                MulticastFault { call: MulticastCall::Bind, device: None, code: 401, n_times: u32::MAX };
             c.multicast_fault == Some(always)
         });
         check("SYMMEM_SIM_INSTRUCTIONS_MAX", "1000", |c| c.instructions_max == 1000);

@@ -30,7 +30,5 @@ pub mod thread;
 #[cfg(test)]
 mod tests;
 
-pub use config::{
-    MulticastCall, MulticastFault, OnStall, ProbeKind, ScheduleKind, SimConfig,
-};
+pub use config::{MulticastCall, MulticastFault, OnStall, ProbeKind, ScheduleKind, SimConfig};
 pub use machine::{LiveCounts, SimMachine};

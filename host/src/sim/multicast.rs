@@ -59,7 +59,9 @@ impl SimMachine {
         call: MulticastCall,
         device: Option<u32>,
     ) -> Result<()> {
-        let Some(MulticastFault { call: its, device: its_device, code: number, .. }) = self.config.multicast_fault else {
+        let Some(MulticastFault { call: its, device: its_device, code: number, .. }) =
+            self.config.multicast_fault
+        else {
             return Ok(());
         };
         let is_it = its == call && (its_device.is_none() || device.is_none() || its_device == device);

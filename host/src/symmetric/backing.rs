@@ -90,7 +90,13 @@ impl Backing {
             let physical = segment.mapping.physical();
             let bound_bytes = physical.len_bytes().min(left_bytes);
             if bound_bytes > 0 {
-                bindings.push(Binding::new(space.object(), segment.flat.bytes, physical, device, bound_bytes)?);
+                bindings.push(Binding::new(
+                    space.object(),
+                    segment.flat.bytes,
+                    physical,
+                    device,
+                    bound_bytes,
+                )?);
             }
             left_bytes -= bound_bytes;
         }

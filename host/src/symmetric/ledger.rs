@@ -27,9 +27,7 @@ pub(crate) enum Bound {
     /// It is.
     Yes,
     /// It is not, since a rank could not do its part.
-    Refused {
-        reason: String,
-    },
+    Refused { reason: String },
 }
 
 /// All mappings of the space, in the order of offset and rank.

@@ -77,7 +77,10 @@ pub(crate) fn capability(
     align_bytes: u64,
 ) -> Result<Result<u64>> {
     settle(meeting, "multicast: can be used", || {
-        check_wanted(device.machine().kind(), n_ranks, wish)?;
+        let switch = MulticastSwitch::from_env();
+        if let Some(hint) = refusal(switch, device.machine().kind(), n_ranks, wish) {
+            return Err(no_multicast(hint));
+        }
         if !device.multicast_supported()? {
             return Err(no_multicast(format!("device {} does not support it", device.index())));
         }
@@ -87,18 +90,21 @@ pub(crate) fn capability(
     })
 }
 
-/// Says no where it is switched off, without asking the machine.
-fn check_wanted(machine: MachineKind, n_ranks: u32, wish: Option<bool>) -> Result<()> {
-    let refusal = match (MulticastSwitch::from_env(), wish) {
-        (MulticastSwitch::Off { by }, _) => format!("it is switched off by {by}"),
-        (_, Some(false)) => "it is switched off in the settings".into(),
+/// Why it is not wanted, if it is not: where it is switched off, the machine is not asked.
+fn refusal(
+    switch: MulticastSwitch,
+    machine: MachineKind,
+    n_ranks: u32,
+    wish: Option<bool>,
+) -> Option<String> {
+    match (switch, wish) {
+        (MulticastSwitch::Off { by }, _) => Some(format!("it is switched off by {by}")),
+        (_, Some(false)) => Some("it is switched off in the settings".into()),
         (_, None) if machine == MachineKind::Cuda => {
-            "on GPUs it is used only where SYMMEM_MULTICAST=1 asks for it".into()
+            Some("on GPUs it is used only where SYMMEM_MULTICAST=1 asks for it".into())
         }
-        _ if n_ranks == 1 => "there is one rank".into(),
-        _ => return Ok(()),
-    };
-    Err(no_multicast(refusal))
+        _ => (n_ranks == 1).then(|| "there is one rank".into()),
+    }
 }
 
 fn no_multicast(hint: String) -> Error {
@@ -172,12 +178,7 @@ pub(crate) fn warn_unicast(meeting: &dyn Bootstrap, error: &Error, what: &str) {
 }
 
 impl Seat<'_> {
-    fn make(
-        self,
-        n_ranks: u32,
-        stride_bytes: u64,
-        align_bytes: u64,
-    ) -> Result<Result<Arc<MulticastSpace>>> {
+    fn make(self, n_ranks: u32, stride_bytes: u64, align_bytes: u64) -> Result<Result<Arc<MulticastSpace>>> {
         let machine = self.device.machine();
         let made = settle(self.meeting, "multicast: object made", || match self.meeting.rank() {
             0 => self.handover.put(MulticastObject::new(machine, n_ranks, stride_bytes)?).map(Some),
@@ -294,4 +295,36 @@ fn settle<T>(
 
 fn is_transient(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Driver { code: NOT_READY, .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_used_where_nobody_says_no() {
+        let by = || MulticastSwitch::Off { by: "A=0".into() };
+        let (on, sim, cuda) = (|| MulticastSwitch::On, MachineKind::Sim, MachineKind::Cuda);
+        let table = [
+            (on(), sim, 2, None, None),
+            (on(), sim, 2, Some(true), None),
+            (on(), sim, 2, Some(false), Some("settings")),
+            (on(), sim, 1, None, Some("one rank")),
+            (on(), cuda, 2, None, Some("SYMMEM_MULTICAST=1")),
+            (on(), cuda, 2, Some(true), None),
+            (on(), cuda, 2, Some(false), Some("settings")),
+            (on(), cuda, 1, Some(true), Some("one rank")),
+            (by(), sim, 2, Some(true), Some("switched off by A=0")),
+            (by(), cuda, 2, Some(true), Some("switched off by A=0")),
+        ];
+        for (switch, machine, n_ranks, wish, expected) in table {
+            let row = format!("{switch} {machine:?} {n_ranks} {wish:?}");
+            let found = refusal(switch, machine, n_ranks, wish);
+            let is_right = match (&found, expected) {
+                (Some(found), Some(piece)) => found.contains(piece),
+                (found, expected) => found.is_none() && expected.is_none(),
+            };
+            assert!(is_right, "{row}: {found:?}");
+        }
+    }
 }

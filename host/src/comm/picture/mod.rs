@@ -74,7 +74,10 @@ impl Picture {
         let multicast = match multicast {
             Multicast::On(its) => {
                 let (address, object) = (its.address(FlatOffset::new(0)), its.object().handle().0);
-                format!("multicast space: {} from {address:#x}, object {object:#x}", human(space.stride_bytes()))
+                format!(
+                    "multicast space: {} from {address:#x}, object {object:#x}",
+                    human(space.stride_bytes())
+                )
             }
             Multicast::Off { reason } => format!("no multicast: {reason}"),
         };
@@ -235,7 +238,7 @@ mod tests {
         for needle in [
             "communicator 5",
             "2 ranks × 64 MiB from 0x7000",
-            "0x400000       │ 0x7, 2 MiB, rw 0 1 │ 0x8, 4 MiB, rw 0 1",
+            "0x400000       │ 0x7, 2 MiB, rw 0 1     │ 0x8, 4 MiB, rw 0 1",
             "DevBase",
             "0x1, 4 MiB, rw 0 1, mc",
             "multicast space: 64 MiB from 0x9000, object 0x3\n",

@@ -17,7 +17,8 @@ impl Picture {
     pub(crate) fn svg(&self) -> String {
         let heights: Vec<u32> = self.rows.iter().map(height).collect();
         let bottom = TOP + heights.iter().map(|height| height + GAP).sum::<u32>();
-        let width = (self.x(self.n_ranks)).max(2 * GAP + text_width(&self.title()).max(text_width(&self.multicast)));
+        let width =
+            (self.x(self.n_ranks)).max(2 * GAP + text_width(&self.title()).max(text_width(&self.multicast)));
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{}\" font-family=\"monospace\" \
              font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",

@@ -87,7 +87,7 @@ driver_functions! { by hand {
 /// `cuDeviceGetAttribute` with a plain number for the attribute: `cust_raw`'s enum lacks some.
 pub(in crate::cuda) static DEVICE_ATTRIBUTE: Symbol<
     unsafe extern "C" fn(*mut c_int, c_int, CUdevice) -> u32,
-// SAFETY: the signature is the one in `cuda.h`; a C enum is an `int`.
+    // SAFETY: the signature is the one in `cuda.h`; a C enum is an `int`.
 > = unsafe { Symbol::new("cuDeviceGetAttribute") };
 
 /// `CUmulticastObjectProp`.

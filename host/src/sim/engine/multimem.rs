@@ -40,8 +40,7 @@ impl<P: Probe> Surroundings<'_, P> {
     /// The bytes behind a multicast address.
     fn targets(&self, address: u64, write: bool) -> Result<Vec<Target>, Fault> {
         let mapping = self.map.find(address).ok_or(Fault::Unmapped { address })?;
-        let members =
-            mapping.members.as_ref().ok_or(Fault::Multicast { address, is_multicast: false })?;
+        let members = mapping.members.as_ref().ok_or(Fault::Multicast { address, is_multicast: false })?;
         let rights = mapping.rights[self.device as usize];
         if rights == Access::None || (write && rights == Access::Read) {
             return Err(Fault::Rights { address, write });
@@ -93,7 +92,13 @@ impl<P: Probe> Surroundings<'_, P> {
     fn store_to(&mut self, access: MemoryAccess, target: &Target, values: &Lanes) {
         for lane in 0..access.lanes {
             // SAFETY: as in `load_reduce`.
-            unsafe { access::store(element(access, target.address, lane), access.width_bytes, values[lane as usize]) }
+            unsafe {
+                access::store(
+                    element(access, target.address, lane),
+                    access.width_bytes,
+                    values[lane as usize],
+                )
+            }
         }
         let place = self.place(access, target);
         self.probe.store(self.probed, access, place);

@@ -80,8 +80,20 @@ fn integer(reduction: Reduction, bits: u32, a: u64, b: u64) -> u64 {
     };
     match reduction.op {
         ReductionOp::Add => a.wrapping_add(b),
-        ReductionOp::Min => if key(b) < key(a) { b } else { a },
-        ReductionOp::Max => if key(b) > key(a) { b } else { a },
+        ReductionOp::Min => {
+            if key(b) < key(a) {
+                b
+            } else {
+                a
+            }
+        }
+        ReductionOp::Max => {
+            if key(b) > key(a) {
+                b
+            } else {
+                a
+            }
+        }
         ReductionOp::And => a & b,
         ReductionOp::Or => a | b,
         ReductionOp::Xor => a ^ b,

@@ -1,8 +1,8 @@
 //! Physical allocations, reservations and mappings: CUDA driver API 6.13, with what it refuses.
 
 use super::address_map::{HOST, Mapping};
-use super::physical::{Physical, identity};
 use super::multicast::MULTICAST;
+use super::physical::{Physical, identity};
 use super::{GRANULARITY_BYTES, Memory, reservation::Reservation};
 use crate::Result;
 use crate::backend::{Access, PhysicalHandle, PointerFacts};

@@ -36,9 +36,10 @@ fn describe(fault: &Fault) -> (String, Option<u64>) {
         Fault::Multicast { address, is_multicast: false } => {
             (format!("multimem access to {address:#x}, which is no multicast address"), Some(*address))
         }
-        Fault::Unbound { address, device, by_other_process: false } => {
-            (format!("multimem access to {address:#x}, where device {device} has nothing bound"), Some(*address))
-        }
+        Fault::Unbound { address, device, by_other_process: false } => (
+            format!("multimem access to {address:#x}, where device {device} has nothing bound"),
+            Some(*address),
+        ),
         Fault::Unbound { address, device, by_other_process: true } => (
             format!(
                 "multimem access to {address:#x}, where another process has bound memory of device {device}; the \

@@ -104,7 +104,9 @@ const REFUSALS: &[(&str, u32, Refusal)] = &[
         t.machine.multicast_bind(t.object, 0, t.memory[0], GRAIN, MEMORY)
     }),
     ("bind half a granule", 1, |t| t.machine.multicast_bind(t.object, 0, t.memory[0], 0, GRAIN / 2)),
-    ("bind from half a granule on", 1, |t| t.machine.multicast_bind(t.object, 0, t.memory[0], GRAIN / 2, GRAIN)),
+    ("bind from half a granule on", 1, |t| {
+        t.machine.multicast_bind(t.object, 0, t.memory[0], GRAIN / 2, GRAIN)
+    }),
     ("bind nothing", 1, |t| t.machine.multicast_bind(t.object, 0, t.memory[0], 0, 0)),
     ("bind an object", 1, |t| t.machine.multicast_bind(t.object, 0, t.object, 0, GRAIN)),
     ("bind to memory", 1, |t| t.machine.multicast_bind(t.memory[1], 0, t.memory[0], 0, GRAIN)),
@@ -134,7 +136,9 @@ const REFUSALS: &[(&str, u32, Refusal)] = &[
         t.machine.mem_map(t.machine.address_reserve(OBJECT, 0, 0)?, OBJECT / 2, t.object)
     }),
     ("unmap half an object", 1, |t| t.machine.mem_unmap(t.map(), OBJECT / 2)),
-    ("rights for a device outside the team", 1, |t| t.machine.mem_set_access(t.map(), OBJECT, 2, Access::Read)),
+    ("rights for a device outside the team", 1, |t| {
+        t.machine.mem_set_access(t.map(), OBJECT, 2, Access::Read)
+    }),
     ("write by the host", 1, |t| {
         t.bind(0, 0)?;
         t.machine.write(0, t.map(), &[0; 4])
@@ -165,7 +169,10 @@ fn machines_without_multicast_refuse_it() {
     refused(old.multicast_granularity(2, GRAIN), 801);
     refused(old.multicast_create(2, GRAIN), 801);
     let one_lacks_it = machine(|config| config.multicast = Some(vec![true, true, false]));
-    assert_eq!([0, 1, 2].map(|device| one_lacks_it.multicast_supported(device).unwrap()), [true, true, false]);
+    assert_eq!(
+        [0, 1, 2].map(|device| one_lacks_it.multicast_supported(device).unwrap()),
+        [true, true, false]
+    );
     let object = one_lacks_it.multicast_create(2, GRAIN).unwrap();
     refused(one_lacks_it.multicast_add_device(object, 2), 801);
     let small = machine(|config| config.multicast_objects_max = 2);

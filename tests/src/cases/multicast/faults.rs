@@ -16,7 +16,7 @@ const CODES: [u32; 3] = [2, 401, 802];
 
 pub(super) fn cases() -> Vec<Case> {
     let case = |name: &str, run: fn(&Context) -> Result<()>| {
-        Case::new(format!("multicast::{name}"), N_RANKS, run).runs_on(RunsOn::Sim)
+        Case::new(format!("multicast::{name}"), N_RANKS, run).runs_on(RunsOn::SimMulticast)
     };
     vec![
         case("each_step_of_init_fails", each_step_of_init_fails),

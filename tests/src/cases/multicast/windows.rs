@@ -16,11 +16,11 @@ const COUNT: usize = 1024;
 
 pub(super) fn cases() -> Vec<Case> {
     let case = |name: &str, run: fn(&Context) -> Result<()>| {
-        Case::new(format!("multicast::{name}"), 4, run).runs_on(RunsOn::Sim)
+        Case::new(format!("multicast::{name}"), 4, run).runs_on(RunsOn::SimMulticast)
     };
     let reaches = |n_ranks: u32| {
         let run = move |context: &Context| reaches_every_rank(context, n_ranks);
-        Case::new(format!("multicast::reaches_{n_ranks}_ranks"), n_ranks, run).runs_on(RunsOn::Sim)
+        Case::new(format!("multicast::reaches_{n_ranks}_ranks"), n_ranks, run).runs_on(RunsOn::SimMulticast)
     };
     let more = [
         case("collectives_beside_it", collectives_beside_it),

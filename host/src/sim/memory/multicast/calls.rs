@@ -28,7 +28,9 @@ impl Memory {
         require_granular(len_bytes, "size", CALL)?;
         let n_objects = self.multicasts.len() as u32;
         if n_objects >= objects_max {
-            return Err(OUT_OF_MEMORY.of(CALL, format!("{n_objects} multicast objects, the most there can be")));
+            return Err(
+                OUT_OF_MEMORY.of(CALL, format!("{n_objects} multicast objects, the most there can be"))
+            );
         }
         let (table, fd) = Table::create(n_devices, len_bytes)?;
         let identity = identity_of(fd.as_fd())?;
@@ -37,7 +39,10 @@ impl Memory {
     }
 
     /// `cuMemImportFromShareableHandle` of an object that another process made; `None` if it is something else.
-    pub(in super::super) fn multicast_import(&mut self, fd: BorrowedFd<'_>) -> Result<Option<PhysicalHandle>> {
+    pub(in super::super) fn multicast_import(
+        &mut self,
+        fd: BorrowedFd<'_>,
+    ) -> Result<Option<PhysicalHandle>> {
         let Some((table, fd)) = Table::import(fd)? else { return Ok(None) };
         let identity = identity_of(fd.as_fd())?;
         let physical = self.keep(Physical::of_multicast(fd, table.len_bytes, identity));
@@ -114,9 +119,11 @@ impl Memory {
         require(multicast.table.team().contains(&device), CALL, || {
             format!("memory of device {device}, which is not in the team")
         })?;
-        let taken = multicast.table.bound().into_iter().find(|its| {
-            its.device == device && its.overlaps(offset, len_bytes)
-        });
+        let taken = multicast
+            .table
+            .bound()
+            .into_iter()
+            .find(|its| its.device == device && its.overlaps(offset, len_bytes));
         if let Some(Bound { offset: start, len_bytes: len, .. }) = taken {
             let operand = format!("device {device} has {len:#x} bytes bound at {start:#x} already");
             return Err(INVALID_VALUE.of(CALL, operand));
@@ -172,7 +179,9 @@ impl Memory {
             self.handles.values().filter(|its| its.physical == physical).map(|its| its.references).sum();
         require(references > 1, call, || {
             let bound: Vec<_> = multicast.own.iter().map(|(bound, _)| (bound.device, bound.offset)).collect();
-            format!("a multicast object with memory bound to it, as (device, offset): {bound:x?}; unbind it first")
+            format!(
+                "a multicast object with memory bound to it, as (device, offset): {bound:x?}; unbind it first"
+            )
         })
     }
 

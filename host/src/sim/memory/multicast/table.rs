@@ -124,13 +124,13 @@ impl Table {
     /// Enters a binding; false if the table is full.
     pub(crate) fn enter(&self, bound: Bound) -> bool {
         let claim = |old| if old == FREE { CLAIMED } else { old };
-        let Some(number) = (0..ENTRIES_MAX).find(|&number| self.modify(entry(number), 4, claim) == FREE) else {
+        let Some(number) = (0..ENTRIES_MAX).find(|&number| self.modify(entry(number), 4, claim) == FREE)
+        else {
             return false;
         };
         let at = entry(number);
         self.set(at + 4, 4, bound.device.into());
-        let words =
-            [bound.offset, bound.len_bytes, bound.physical_offset, bound.memory.0, bound.memory.1];
+        let words = [bound.offset, bound.len_bytes, bound.physical_offset, bound.memory.0, bound.memory.1];
         for (place, word) in (1..).zip(words) {
             self.set(at + 8 * place, 8, word);
         }

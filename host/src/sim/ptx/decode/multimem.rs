@@ -118,9 +118,7 @@ fn take_reduction(decoder: &mut Decoder<'_, '_>, is_wide: bool) -> PtxResult<(u8
         ReductionOp::Add if is_float(ty) => is_float_shape(lanes, ty) && (is_narrow || !is_wide),
         ReductionOp::Min | ReductionOp::Max if is_narrow => is_float_shape(lanes, ty) && !is_wide,
         ReductionOp::Add => matches!(ty, Type::U32 | Type::S32 | Type::U64) && lanes == 1 && !is_wide,
-        ReductionOp::Min | ReductionOp::Max => {
-            ty.is_integer() && ty.bits() >= 32 && lanes == 1 && !is_wide
-        }
+        ReductionOp::Min | ReductionOp::Max => ty.is_integer() && ty.bits() >= 32 && lanes == 1 && !is_wide,
         _ => matches!(ty, Type::B32 | Type::B64) && lanes == 1 && !is_wide,
     };
     let element = element_kind(ty).filter(|_| fits).ok_or_else(|| decoder.mnemonic.unknown())?;

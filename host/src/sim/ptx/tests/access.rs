@@ -116,7 +116,13 @@ fn multimem_says_how() {
     let table = [
         ("ld_reduce.add.f32 %r0, [%d1]", load(f32s), weak, 4, 1),
         ("ld_reduce.weak.global.add.f32 %r0, [%d1]", load(f32s), weak, 4, 1),
-        ("ld_reduce.relaxed.sys.global.add.v4.f32 {%r0, %r1, _, %r3}, [%d1]", load(f32s), (Relaxed, Sys), 4, 4),
+        (
+            "ld_reduce.relaxed.sys.global.add.v4.f32 {%r0, %r1, _, %r3}, [%d1]",
+            load(f32s),
+            (Relaxed, Sys),
+            4,
+            4,
+        ),
         (
             "ld_reduce.acquire.gpu.global.add.acc::f32.v4.bf16x2 {%r0, %r1, %r2, %r3}, [%d1]",
             load(sum(ElementKind::Bf16, true)),

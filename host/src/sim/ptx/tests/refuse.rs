@@ -135,6 +135,18 @@ fn bad_modules_say_what_is_wrong() {
         (".version 8.4\n", 1, "no .target"),
         (".version eight\n", 1, "a version"),
         (".version 8.4\n.target gfx90\n", 2, "a target like sm_90"),
+        (
+            ".version 8.4\n.target sm_80\n.address_size 64\n.visible .entry k() { .reg .b64 %d<2>;\n\
+             multimem.red.add.u32 [%d1], 1; }\n",
+            5,
+            "needs .target sm_90",
+        ),
+        (
+            ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { .reg .b64 %d<2>;\n\
+             multimem.red.add.u32 [%d1], 1; }\n",
+            5,
+            "needs .target sm_90",
+        ),
         (".address_size 32\n", 1, "32 bits"),
         ("\0\0\0", 1, "not PTX"),
         ("// only a comment /* ", 1, "no .version"),
