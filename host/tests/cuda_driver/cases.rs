@@ -210,6 +210,11 @@ fn multicast_refused_by_the_fabric() {
     }
 }
 
+fn multicast_on() {
+    driver::look_up("cuMulticastCreate").unwrap();
+    assert_eq!(driver::looked_up(), ["cuMulticastCreate"]);
+}
+
 fn nothing_but_what_is_called() {
     let _machine = open();
     let mut names = driver::looked_up();

@@ -43,10 +43,10 @@ pub(super) fn address(windows: &[Window<f32>]) -> Result<u64> {
 /// A store by each rank reaches all; the sum of what each rank has comes to each.
 pub(super) fn works(comms: &[Comm], windows: &mut [Window<f32>]) -> Result<()> {
     let mc = address(windows)?;
-    for rank in 0..comms.len() {
+    for (rank, comm) in comms.iter().enumerate() {
         let first = 16 * rank;
-        run(comms[rank].device(), "store", [mc + 4 * first as u64, 1000 * (rank as u64 + 1)])?;
-        run(comms[rank].device(), "add", [mc + 4 * first as u64, 5])?;
+        run(comm.device(), "store", [mc + 4 * first as u64, 1000 * (rank as u64 + 1)])?;
+        run(comm.device(), "add", [mc + 4 * first as u64, 5])?;
         for window in &*windows {
             let mut found = [0.0; 4];
             window.read(first, &mut found)?;
