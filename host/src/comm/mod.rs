@@ -40,7 +40,6 @@ use bytemuck::Pod;
 use crossbeam::channel::Receiver;
 use init::Process;
 use operations::Kept;
-use picture::Picture;
 use prepare::Pause;
 use record::Record;
 use rendezvous::Rendezvous;
@@ -239,17 +238,6 @@ impl Comm {
         Ok(preparation)
     }
 
-    /// The symmetric space as text: what this process has mapped of each rank and where, the physical memory behind it,
-    /// who may access it, and this rank's windows.
-    pub fn describe(&self) -> String {
-        self.picture().to_string()
-    }
-
-    /// As [`Self::describe`], as a drawing in SVG.
-    pub fn describe_svg(&self) -> String {
-        self.picture().svg()
-    }
-
     /// Waits for `stream`, then says whether all went well: what a kernel of this rank reported by then is returned.
     ///
     /// # Errors
@@ -357,11 +345,6 @@ impl Comm {
 
     pub(crate) fn order(&self) -> std::sync::MutexGuard<'_, StreamOrder> {
         lock(&self.shared.order)
-    }
-
-    fn picture(&self) -> Picture {
-        let windows = lock(&self.shared.windows).live();
-        Picture::new((self.id, self.rank, self.n_ranks()), &self.space, &self.multicast, &windows)
     }
 
     fn window_bytes<T>(&self, count: usize) -> Result<u64> {

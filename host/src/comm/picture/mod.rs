@@ -3,6 +3,7 @@
 mod svg;
 
 use crate::backend::PhysicalHandle;
+use crate::comm::{Comm, lock};
 use crate::symmetric::ledger::{Bound, Mapped};
 use crate::symmetric::{FlatOffset, Multicast, SymmetricSpace, WindowInner};
 use std::fmt;
@@ -10,10 +11,10 @@ use std::sync::Arc;
 
 /// What is drawn.
 #[derive(Debug)]
-pub(crate) struct Picture {
-    pub(crate) comm_id: u64,
-    pub(crate) rank: u32,
-    pub(crate) n_ranks: u32,
+struct Picture {
+    comm_id: u64,
+    rank: u32,
+    n_ranks: u32,
     base: u64,
     stride_bytes: u64,
     /// Where the multicast space is, or why there is none.
@@ -51,8 +52,26 @@ struct Label {
     user_address: Option<u64>,
 }
 
+impl Comm {
+    /// The symmetric space as text: what this process has mapped of each rank and where, the physical memory behind it,
+    /// who may access it, what is bound to multicast and why what is not is not, and this rank's windows.
+    pub fn describe(&self) -> String {
+        self.picture().to_string()
+    }
+
+    /// As [`Self::describe`], as a drawing in SVG.
+    pub fn describe_svg(&self) -> String {
+        self.picture().svg()
+    }
+
+    fn picture(&self) -> Picture {
+        let windows = lock(&self.shared.windows).live();
+        Picture::new((self.id, self.rank, self.n_ranks()), &self.space, &self.multicast, &windows)
+    }
+}
+
 impl Picture {
-    pub(crate) fn new(
+    fn new(
         (comm_id, rank, n_ranks): (u64, u32, u32),
         space: &SymmetricSpace,
         multicast: &Multicast,

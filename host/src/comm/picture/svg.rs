@@ -14,7 +14,7 @@ const PAD: u32 = 8;
 
 impl Picture {
     /// The drawing, as one SVG element.
-    pub(crate) fn svg(&self) -> String {
+    pub(super) fn svg(&self) -> String {
         let heights: Vec<u32> = self.rows.iter().map(height).collect();
         let bottom = TOP + heights.iter().map(|height| height + GAP).sum::<u32>();
         let width =
