@@ -8,7 +8,8 @@ use crate::user_memory::UserMemory;
 use anyhow::{Context as _, Result, ensure};
 use symmem::{Comm, CommConfig, Op, Stream, UniqueId, Window};
 
-pub(crate) const PROGRAMS: &[(&str, Program)] = &[("multicast", in_a_process)];
+pub(crate) const PROGRAMS: &[(&str, Program)] =
+    &[("multicast", in_a_process), ("multicast_off_on_one", off_on_one)];
 
 /// Bytes of an allocation on most devices; the simulated machine's granule.
 const GRAIN: u64 = 2 << 20;
@@ -29,6 +30,7 @@ pub(super) fn cases() -> Vec<Case> {
         case("bindings_come_and_go", bindings_come_and_go),
         case("a_window_outlives_its_communicator", a_window_outlives_its_communicator),
         case("ranks_in_processes", ranks_in_processes),
+        case("off_in_one_of_the_processes", off_in_one_of_the_processes),
     ];
     [2, 3, 4, 8].map(reaches).into_iter().chain(more).collect()
 }
@@ -179,6 +181,27 @@ fn a_window_outlives_its_communicator(context: &Context) -> Result<()> {
 
 fn ranks_in_processes(context: &Context) -> Result<()> {
     Ranks::start(context, "multicast", 3, &UniqueId::new()?)?.finish()
+}
+
+/// What the environment of one process forbids holds for all ranks.
+fn off_in_one_of_the_processes(context: &Context) -> Result<()> {
+    let off = |rank| if rank == 1 { vec![("NVSHMEM_DISABLE_NVLS", "1".to_owned())] } else { vec![] };
+    Ranks::start_some(context, "multicast_off_on_one", 3, &UniqueId::new()?, 0..3, off)?.finish()
+}
+
+fn off_on_one(place: &Place) -> Result<()> {
+    let device = place.device()?;
+    let mut comm = place.comm(&device, &CommConfig::default())?;
+    let (stream, mut window) = (Stream::new(&device)?, comm.alloc::<f32>(COUNT)?.wait()?);
+    ensure!((comm.multicast_base(), window.multicast_address()) == (None, None));
+    let text = comm.describe();
+    ensure!(text.contains("rank 1 failed") && text.contains("NVSHMEM_DISABLE_NVLS=1"), "{text}");
+    window.write(0, &[1.0; COUNT])?;
+    comm.all_reduce_in_place(&mut window, Op::Sum, &stream)?;
+    comm.synchronize(&stream)?;
+    ensure!(window.to_vec()? == [3.0; COUNT]);
+    drop((window, comm));
+    Ok(device.machine().take_deferred()?)
 }
 
 /// Each rank stores to all and adds to all; an all-reduce between keeps the steps apart.
