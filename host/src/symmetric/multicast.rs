@@ -181,12 +181,12 @@ impl Seat<'_> {
     fn make(self, n_ranks: u32, stride_bytes: u64, align_bytes: u64) -> Result<Result<Arc<MulticastSpace>>> {
         let machine = self.device.machine();
         let made = settle(self.meeting, "multicast: object made", || match self.meeting.rank() {
-            0 => self.handover.put(MulticastObject::new(machine, n_ranks, stride_bytes)?).map(Some),
+            0 => self.handover.object(|| MulticastObject::new(machine, n_ranks, stride_bytes)).map(Some),
             _ => Ok(None),
         })?;
         let object = match made {
-            Ok(made) if self.meeting.spans_processes() => self.share(made, stride_bytes)?,
-            Ok(_) => self.handover.take(),
+            Ok(made) if self.meeting.spans_processes() => self.share(made.as_deref(), stride_bytes)?,
+            Ok(_) => self.handover.object(|| Err(no_multicast("rank 0 has handed over no object".into()))),
             Err(error) => return Ok(Err(error)),
         };
         let object = match object {
@@ -207,14 +207,14 @@ impl Seat<'_> {
         })
     }
 
-    /// Rank 0 sends the object to the ranks of other processes.
+    /// Rank 0 sends the object to the ranks of other processes, the first of which imports it for its process.
     fn share(
         self,
-        made: Option<Arc<MulticastObject>>,
+        made: Option<&MulticastObject>,
         stride_bytes: u64,
     ) -> Result<Result<Arc<MulticastObject>>> {
         let exported = settle(self.meeting, "multicast: object exported", || {
-            made.as_ref().map(|object| object.export()).transpose()
+            made.map(MulticastObject::export).transpose()
         })?;
         let fd = match exported {
             Ok(fd) => fd,
@@ -226,42 +226,40 @@ impl Seat<'_> {
         drop(fd);
         let (_, received) = parts.swap_remove(0);
         settle(self.meeting, "multicast: object imported", || {
-            if let Some(object) = &made {
-                return Ok(object.clone());
-            }
-            let fd = received.first().ok_or_else(|| ErrorKind::BadMessage {
-                rank: 0,
-                step: "multicast: descriptor".into(),
-                reason: "no descriptor came".into(),
-            })?;
-            Ok(Arc::new(MulticastObject::import(self.device.machine(), fd.as_fd(), stride_bytes)?))
+            self.handover.object(|| {
+                let fd = received.first().ok_or_else(|| ErrorKind::BadMessage {
+                    rank: 0,
+                    step: "multicast: descriptor".into(),
+                    reason: "no descriptor came".into(),
+                })?;
+                MulticastObject::import(self.device.machine(), fd.as_fd(), stride_bytes)
+            })
         })
     }
 }
 
 impl Handover {
-    fn put(&self, object: MulticastObject) -> Result<Arc<MulticastObject>> {
-        Ok(lock(&self.object).insert(Arc::new(object)).clone())
-    }
-
-    /// What rank 0 has made.
-    fn take(&self) -> Result<Arc<MulticastObject>> {
-        let missing = || no_multicast("rank 0 has handed over no object".into());
-        lock(&self.object).clone().ok_or_else(missing)
+    /// The object, made or imported by whichever rank comes first.
+    fn object(&self, make: impl FnOnce() -> Result<MulticastObject>) -> Result<Arc<MulticastObject>> {
+        first(&self.object, make)
     }
 
     /// The space, made by whichever rank comes first.
     fn space(&self, make: impl FnOnce() -> Result<MulticastSpace>) -> Result<Arc<MulticastSpace>> {
-        let mut space = lock(&self.space);
-        match &*space {
-            Some(space) => Ok(space.clone()),
-            None => Ok(space.insert(Arc::new(make()?)).clone()),
-        }
+        first(&self.space, make)
     }
 
     fn clear(&self) {
         *lock(&self.space) = None;
         *lock(&self.object) = None;
+    }
+}
+
+fn first<T>(slot: &Mutex<Option<Arc<T>>>, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+    let mut slot = lock(slot);
+    match &*slot {
+        Some(made) => Ok(made.clone()),
+        None => Ok(slot.insert(Arc::new(make()?)).clone()),
     }
 }
 
