@@ -11,7 +11,7 @@ use crate::machine::Device;
 use crate::stream::Event;
 use crate::symmetric::{
     Backing, FlatOffset, Handover, Multicast, MulticastSeat, OffsetAllocator, Registrar, SymmetricSpace,
-    capability, with_peers,
+    Turn, capability, with_peers,
 };
 use crate::vmm::{PhysicalAllocation, round_up};
 use crate::{ErrorKind, Result};
@@ -157,7 +157,7 @@ pub(crate) fn init(
         offsets,
         backings: Vec::new(),
         multicast: multicast.clone(),
-        sequence: 0,
+        turn: Turn::default(),
     };
     Ok((Ready { agreed, kernels, record, space, multicast }, registrar, events))
 }
