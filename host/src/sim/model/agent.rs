@@ -221,6 +221,11 @@ impl Agent {
         snapshot
     }
 
+    /// Whether it has passed an alias fence since its kernel began.
+    pub(super) fn has_passed_alias_fence(&self) -> bool {
+        self.alias_time > 0
+    }
+
     /// Whether it knows that the work before its launch is done.
     pub(super) fn has_waited(&self) -> bool {
         !self.waits

@@ -144,7 +144,7 @@ impl Detector {
             Touch::Store => (false, true, false),
             Touch::Atomic => (true, true, true),
         };
-        let record = record.that_observes(observes);
+        let record = record.that_observes(observes).behind_alias_fence(agent.has_passed_alias_fence());
         let judge = ThreadJudge { agent, record, launches };
         let len_bytes = u64::from(access.width_bytes) * u64::from(access.lanes);
         shadow
@@ -164,8 +164,11 @@ impl Detector {
         let is_idle = launches.is_idle();
         let shadow = self.shadow(physical);
         // Where no work is under way all later work comes behind the host, so that only what was touched matters.
-        let parts =
-            if is_idle || len_bytes > HOST_BYTES_NOTED_MAX { shadow.touched(offset, len_bytes) } else { vec![(offset, offset + len_bytes)] };
+        let parts = if is_idle || len_bytes > HOST_BYTES_NOTED_MAX {
+            shadow.touched(offset, len_bytes)
+        } else {
+            vec![(offset, offset + len_bytes)]
+        };
         for (start, end) in parts {
             shadow
                 .note(start, end - start, record, (!write, write), &judge)
