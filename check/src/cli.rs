@@ -128,9 +128,9 @@ pub(crate) enum ProbeChoice {
     None,
     /// Race detection
     Races,
-    /// Weak memory
+    /// Race detection and weak memory
     Weak,
-    /// Race detection and weak memory by turns
+    /// Race detection alone and with weak memory, by turns
     Both,
 }
 
@@ -167,8 +167,8 @@ impl ProbeChoice {
         match self {
             Self::None => &[ProbeKind::None],
             Self::Races => &[ProbeKind::Races],
-            Self::Weak => &[ProbeKind::None],
-            Self::Both => &[ProbeKind::Races],
+            Self::Weak => &[ProbeKind::Weak { races: true }],
+            Self::Both => &[ProbeKind::Races, ProbeKind::Weak { races: true }],
         }
     }
 }

@@ -100,7 +100,7 @@ pub(crate) const PROGRAMS: [Program; 6] = [
         launched: Launched::OneByOne,
         // No divisor of the slots of a bank: a slot is received by one thread and zeroed by another.
         threads: 96,
-        steps: &[step(0, 1, SMALL), ragged(1, 0, LARGE), step(0, 1, SMALL), step(1, 1, SMALL)],
+        steps: &[step(0, 1, SMALL), ragged(1, 0, LARGE), ragged(0, 1, LARGE), step(1, 1, SMALL)],
     },
     Program {
         name: "graph",

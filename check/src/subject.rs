@@ -17,7 +17,12 @@ pub(crate) struct Run {
 }
 
 /// Names of the probes.
-pub(crate) const PROBES: [(&str, ProbeKind); 2] = [("none", ProbeKind::None), ("races", ProbeKind::Races)];
+pub(crate) const PROBES: [(&str, ProbeKind); 4] = [
+    ("none", ProbeKind::None),
+    ("races", ProbeKind::Races),
+    ("weak", ProbeKind::Weak { races: true }),
+    ("weak-only", ProbeKind::Weak { races: false }),
+];
 
 /// A schedule for the time before a run.
 pub(crate) fn first_schedule() -> Schedule {

@@ -16,6 +16,7 @@
 //! | `barrier` | the barrier across ranks |
 //! | `ll` | LL packets |
 #![no_std]
+#![cfg_attr(not(feature = "kernels"), allow(dead_code, reason = "only the kernels use all of the DSL"))]
 #![cfg_attr(
     target_arch = "nvptx64",
     feature(abi_ptx, stdarch_nvptx, asm_experimental_arch, link_llvm_intrinsics)

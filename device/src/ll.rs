@@ -130,8 +130,10 @@ impl LlSession {
             unsafe { ptx::st_relaxed_sys_v2_b64(self.team.own_address(offset), [0, 0]) };
             slot += thread::block_dim_x();
         }
-        ptx::fence_acq_rel_sys();
         thread::sync_threads();
+        // Behind the barrier, so that each thread's later sends release what all threads of the block have zeroed: a
+        // release is a fence and a store of one thread (PTX ISA 8.9.1).
+        ptx::fence_acq_rel_sys();
     }
 
     #[inline(always)]

@@ -16,14 +16,15 @@ pub(crate) struct Args {
     passed_on: Vec<String>,
 }
 
-/// Runs one of its commands.
+/// Builds the checker in release and runs one of its commands.
 pub(crate) fn run(command: &str, args: &Args) -> Result<()> {
-    run_with(command, args.passed_on.iter().map(String::as_str))
-}
-
-/// Builds the checker and runs one of its commands with these arguments.
-pub(crate) fn run_with<'a>(command: &str, args: impl IntoIterator<Item = &'a str>) -> Result<()> {
     shell::run(&mut shell::cargo(&["build", "--quiet", "--release", "--locked", "--package", CHECK])?)?;
     let binary = shell::target_dir()?.join("release").join(CHECK);
-    shell::run(Command::new(binary).arg(command).args(args).current_dir(shell::root()))
+    shell::run(Command::new(binary).arg(command).args(&args.passed_on).current_dir(shell::root()))
+}
+
+/// As [`run`], by the program that a build of the tests has made.
+pub(crate) fn run_built<'a>(command: &str, args: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let mut run = shell::cargo(&["run", "--quiet", "--locked", "--package", CHECK, "--", command])?;
+    shell::run(run.args(args))
 }

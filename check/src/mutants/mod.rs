@@ -18,13 +18,13 @@ use crate::cli::CheckArgs;
 use crate::finding::Finding;
 use crate::program::{self, GIVING_UP};
 use crate::{check, select};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use listed::Listed;
 use ptx::Mutant;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
-use symmem::kernels_ptx::ptx_for;
+use symmem::kernels_ptx::{KernelSet, ptx_for};
 use symmem_device::kernels::KernelSpec;
 use text::KernelText;
 
@@ -100,14 +100,14 @@ fn representatives(patterns: &[String]) -> Result<Vec<&'static KernelSpec>> {
 
 fn trials(kernels: &[&'static KernelSpec], only: Option<&str>) -> Result<Vec<Trial>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
-    let module = ptx_for(SM).context("this build has no PTX")?.text;
     let mut trials = Vec::new();
     for &kernel in kernels {
-        let text = KernelText::cut(module, kernel.name)?;
+        let module = ptx_for(SM, KernelSet::of(kernel)).context("this build has no such PTX")?.text();
+        let text = KernelText::cut(&module, kernel.name)?;
         let mutants = ptx::mutants(&text, root).into_iter();
         trials.extend(mutants.map(|mutant| Trial { kernel, original: text.whole(), mutant }));
     }
-    trials.extend(source::trials(root, kernels, module)?);
+    trials.extend(source::trials(root, kernels)?);
     let mut seen = BTreeSet::new();
     trials.retain(|trial| !trial.is_of_waits() || seen.insert(trial.mutant.name.clone()));
     trials.retain(|trial| only.is_none_or(|only| select::matches(only, &trial.mutant.name)));
@@ -134,7 +134,8 @@ impl Trial {
                 }
                 let program = program::find(&run.program).context("a program of the campaign")?;
                 let bed = beds.bed(Shape::of(program, n_ranks), self.kernel.algorithm)?;
-                bed.sim().replace_kernels(&self.mutant.text, "a mutant")?;
+                let n_replaced = bed.sim().replace_kernels(&self.mutant.text, "a mutant")?;
+                ensure!(n_replaced == n_ranks as usize, "the mutant took the place of {n_replaced} kernels");
                 n_runs += 1;
                 if let Some(finding) = beds.run(&run, self.kernel)? {
                     self.restore(beds)?;

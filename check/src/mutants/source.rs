@@ -6,6 +6,7 @@ use super::ptx::Mutant;
 use super::text::KernelText;
 use anyhow::{Context, Result};
 use std::path::Path;
+use symmem::kernels_ptx::{KernelSet, ptx_for};
 use symmem_builder::{Builder, Lto};
 use symmem_device::kernels::{Algorithm, KernelSpec};
 
@@ -33,8 +34,8 @@ const STEPS: [Step; 11] = [
     Step { name: "barrier_on_exit", algorithms: BETWEEN_BARRIERS },
 ];
 
-/// A trial for each step and each of the kernels that takes it. `module` is the PTX without a mutant.
-pub(super) fn trials(root: &Path, kernels: &[&'static KernelSpec], module: &str) -> Result<Vec<Trial>> {
+/// A trial for each step and each of the kernels that takes it.
+pub(super) fn trials(root: &Path, kernels: &[&'static KernelSpec]) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for step in &STEPS {
         let takes = |kernel: &&&'static KernelSpec| step.algorithms.contains(&kernel.algorithm);
@@ -45,7 +46,8 @@ pub(super) fn trials(root: &Path, kernels: &[&'static KernelSpec], module: &str)
         let mutated = compile(root, step.name)?;
         for kernel in kernels {
             let text = KernelText::cut(&mutated, kernel.name)?.whole();
-            let original = KernelText::cut(module, kernel.name)?.whole();
+            let module = ptx_for(super::SM, KernelSet::of(kernel)).context("this build has no such PTX")?;
+            let original = KernelText::cut(&module.text(), kernel.name)?.whole();
             let mutant = Mutant { name: format!("source without {}", step.name), text };
             trials.push(Trial { kernel, original, mutant });
         }

@@ -34,7 +34,12 @@ macro_rules! table {
     };
 }
 
-#[cfg(target_arch = "nvptx64")]
+#[cfg(all(target_arch = "nvptx64", not(feature = "kernels")))]
+macro_rules! table {
+    ($($row:tt)*) => {};
+}
+
+#[cfg(all(target_arch = "nvptx64", feature = "kernels"))]
 macro_rules! table {
     ($($collective:ident $algorithm:ident sm_min $sm:literal $kernel:ident { $($dtype:ident [$($op:ident)*])* })*) => {
         $($($(const _: () = {
