@@ -231,10 +231,14 @@ impl Agent {
         !self.waits
     }
 
-    /// `griddepcontrol.wait`.
-    pub(super) fn wait(&mut self, start: &Arc<Know>) {
+    /// `griddepcontrol.wait`: what was known `early`, when the kernel could begin, becomes what was known at its `start`.
+    pub(super) fn wait(&mut self, early: &Arc<Know>, start: &Arc<Know>) {
         self.waits = false;
-        self.learn(start);
+        if Arc::ptr_eq(&self.know, early) {
+            self.know = start.clone();
+        } else {
+            self.learn(start);
+        }
     }
 
     /// `fence.proxy.alias`.

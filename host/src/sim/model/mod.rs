@@ -214,7 +214,10 @@ impl Probe for Model {
     fn fence(&mut self, actor: Actor<'_, Agent>, fence: Fence) {
         match fence {
             Fence::ProxyAlias => actor.state.fence_alias(),
-            Fence::GridDependency => actor.state.wait(self.launches.start(actor.who.launch)),
+            Fence::GridDependency => {
+                let launch = actor.who.launch;
+                actor.state.wait(self.launches.early(launch), self.launches.start(launch));
+            }
             Fence::Thread(order, scope) => {
                 let Some(reach) = reach(scope) else { return };
                 actor.state.fence_acquire(reach);

@@ -64,7 +64,7 @@ fn describe(fault: &Fault) -> (String, Option<u64>) {
         ),
         Fault::Race(race) => (
             format!(
-                "{} to {}\n  and nothing orders that behind an earlier {}\n  would be ordered by: {}",
+                "{} at {}\n  and nothing orders that behind an earlier {}\n  would be ordered by: {}",
                 race.access, race.bytes, race.earlier, race.remedy
             ),
             None,
