@@ -32,15 +32,14 @@ use crate::kernels::Kernels;
 use crate::machine::Device;
 use crate::stream::Stream;
 use crate::symmetric::{
-    Deregistration, DeviceBuffer, Found, Kind, Preparation, Promise, Registration, Request, SymmetricSpace,
-    Window, WindowInner,
+    Deregistration, DeviceBuffer, FlatOffset, Found, Kind, Multicast, Preparation, Promise, Registration,
+    Request, SymmetricSpace, Window, WindowInner,
 };
 use crate::{Error, ErrorKind, Result};
 use bytemuck::Pod;
 use crossbeam::channel::Receiver;
 use init::Process;
 use operations::Kept;
-use picture::Picture;
 use prepare::Pause;
 use record::Record;
 use rendezvous::Rendezvous;
@@ -52,7 +51,7 @@ use worker::{Shared, Started};
 pub(crate) use worker::{Task, Worker};
 
 /// How many host deadlines a caller waits for its worker: a registration is a handful of exchanges with one each.
-const EXCHANGES_MAX: u32 = 12;
+const EXCHANGES_MAX: u32 = 20;
 /// How long a destructor waits: for operations in flight before it ends their waits, and for the other ranks.
 pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -79,6 +78,7 @@ pub struct Comm {
     kernels: Arc<Kernels>,
     record: Arc<Record>,
     space: Arc<SymmetricSpace>,
+    multicast: Multicast,
     /// `DevBase` of all ranks of this process.
     process: Arc<Process>,
 }
@@ -145,6 +145,7 @@ impl Comm {
             kernels: ready.kernels,
             record: ready.record,
             space: ready.space,
+            multicast: ready.multicast,
             process,
         }
     }
@@ -167,6 +168,12 @@ impl Comm {
     /// The space in which all ranks' memory appears.
     pub fn space(&self) -> &SymmetricSpace {
         &self.space
+    }
+
+    /// Address of the multicast space, in which the byte at an offset stands for the byte of every rank at that offset of
+    /// its part; `None` without multicast, which is the same on all ranks ([`Self::describe`] says why).
+    pub fn multicast_base(&self) -> Option<u64> {
+        self.multicast.space().map(|space| space.address(FlatOffset::new(0)))
     }
 
     /// Allocates symmetric memory for `count` elements. Collective: every rank asks for the same; none waits in this
@@ -238,17 +245,6 @@ impl Comm {
     /// [`ErrorKind::Unsupported`] for a pair that no kernel does, [`ErrorKind::Capture`] as in [`Self::alloc`].
     pub fn prepare(&self, dtypes: &[Dtype], ops: &[Op]) -> Result<Preparation> {
         self.ask(Kind::Prepare, self.to_prepare(dtypes, ops))
-    }
-
-    /// The symmetric space as text: what this process has mapped of each rank and where, the physical memory behind it,
-    /// who may access it, and this rank's windows.
-    pub fn describe(&self) -> String {
-        self.picture().to_string()
-    }
-
-    /// As [`Self::describe`], as a drawing in SVG.
-    pub fn describe_svg(&self) -> String {
-        self.picture().svg()
     }
 
     /// Waits for `stream`, then says whether all went well: what a kernel of this rank reported by then is returned.
@@ -358,11 +354,6 @@ impl Comm {
 
     pub(crate) fn order(&self) -> std::sync::MutexGuard<'_, StreamOrder> {
         lock(&self.shared.order)
-    }
-
-    fn picture(&self) -> Picture {
-        let windows = lock(&self.shared.windows).live();
-        Picture::new((self.id, self.rank, self.n_ranks()), &self.space, &windows)
     }
 
     fn window_bytes<T>(&self, count: usize) -> Result<u64> {

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `config` | what kind of machine |
 //! | `machine`, `backend`, `control` | the machine as a whole, behind the seam, and beside it |
-//! | `memory` | physical allocations, reservations, mappings |
+//! | `memory` | physical allocations, reservations, mappings, multicast objects |
+//! | `multicast` | calls on multicast objects that wait, or fail on purpose |
 //! | `driver` | modules, streams, events, capture, graphs |
 //! | [`ptx`] | PTX text to instructions, and what they compute |
 //! | [`thread`] | one thread |
@@ -23,6 +24,7 @@ pub mod interface;
 mod machine;
 mod memory;
 mod model;
+mod multicast;
 pub mod ptx;
 mod report;
 mod result;
@@ -35,7 +37,7 @@ mod litmus;
 #[cfg(test)]
 mod tests;
 
-pub use config::{OnStall, ProbeKind, ScheduleKind, SimConfig};
+pub use config::{MulticastCall, MulticastFault, OnStall, ProbeKind, ScheduleKind, SimConfig};
 pub use machine::{LiveCounts, SimMachine};
 pub use schedule::{Choice, Exhaustive, NoSchedule, Schedule};
 pub use trace::{Trace, TraceEvent, TraceKind, TracedAccess, TracedLaunch};

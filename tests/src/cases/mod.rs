@@ -14,6 +14,7 @@ mod late_ranks;
 mod lifetimes;
 mod matrix;
 mod memory_models;
+mod multicast;
 mod prepare;
 pub(crate) mod processes;
 mod registration;
@@ -38,6 +39,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         registration::cases(),
         registration_errors::cases(),
         windows::cases(),
+        multicast::cases(),
         deregistration::cases(),
         groups::cases(),
         late_ranks::cases(),

@@ -3,7 +3,9 @@
 use super::atomic;
 use super::poll::PollTable;
 use super::probe::{Actor, Place, Probe, Who, Written};
-use crate::sim::interface::{AtomicOp, Environment, Fault, Fence, Lanes, MemoryAccess, Space, Special};
+use crate::sim::interface::{
+    AtomicOp, Environment, Fault, Fence, Lanes, MemoryAccess, MultimemOp, Space, Special,
+};
 use crate::sim::memory::access;
 use crate::sim::memory::address_map::{AddressMap, HOST, View};
 use crate::sim::schedule::Scheduler;
@@ -39,11 +41,11 @@ pub(super) struct Surroundings<'b, P: Probe> {
     pub(super) link_bytes: &'b mut u64,
 }
 
-fn access_bytes(access: MemoryAccess) -> u32 {
+pub(super) fn access_bytes(access: MemoryAccess) -> u32 {
     u32::from(access.width_bytes) * u32::from(access.lanes)
 }
 
-fn check_alignment(access: MemoryAccess, address: u64) -> Result<(), Fault> {
+pub(super) fn check_alignment(access: MemoryAccess, address: u64) -> Result<(), Fault> {
     let required = access_bytes(access);
     if address & u64::from(required - 1) == 0 { Ok(()) } else { Err(Fault::Misaligned { address, required }) }
 }
@@ -65,7 +67,15 @@ impl<P: Probe> Surroundings<'_, P> {
         if (write && self.view.writable) || (!write && self.view.readable) {
             Ok(())
         } else {
-            Err(Fault::Rights { address, write })
+            Err(self.refusal(address, write))
+        }
+    }
+
+    #[cold]
+    fn refusal(&self, address: u64, write: bool) -> Fault {
+        match self.map.find(address) {
+            Some(mapping) if mapping.members.is_some() => Fault::Multicast { address, is_multicast: true },
+            _ => Fault::Rights { address, write },
         }
     }
 
@@ -104,7 +114,7 @@ impl<P: Probe> Surroundings<'_, P> {
 
     /// The probe, and the thread as it sees it.
     #[inline(always)]
-    fn act(&mut self, pc: u32) -> (&mut P, Actor<'_, P::Thread>) {
+    pub(super) fn act(&mut self, pc: u32) -> (&mut P, Actor<'_, P::Thread>) {
         let who = Who { pc, ..self.who };
         (self.probe, Actor { who, state: self.probed, scheduler: self.scheduler })
     }
@@ -255,6 +265,17 @@ impl<P: Probe> Environment for Surroundings<'_, P> {
             self.polls.progress();
         }
         Ok(old)
+    }
+
+    fn multimem(
+        &mut self,
+        pc: u32,
+        access: MemoryAccess,
+        op: MultimemOp,
+        address: u64,
+        values: &Lanes,
+    ) -> Result<Lanes, Fault> {
+        self.reach(pc, access, op, address, values)
     }
 
     fn fence(&mut self, pc: u32, fence: Fence) {

@@ -100,6 +100,24 @@ fn second_addresses() {
             races: false,
             ..TEST
         },
+        Litmus {
+            name: "strong accesses by two addresses, behind an alias fence",
+            threads: &["st.relaxed x 1", "fence.proxy.alias; ld.relaxed r0 a"],
+            observed: "1:r0",
+            races: false,
+            ..TEST
+        },
+        Litmus {
+            name: "a flag by another address, behind an alias fence",
+            threads: &[
+                "st.weak y 1; st.release x 1",
+                "fence.proxy.alias; ld.acquire r0 a; if r0 1; ld.weak r1 y",
+            ],
+            observed: "1:r0 1:r1",
+            outcomes: &["0 -", "1 1"],
+            races: false,
+            ..TEST
+        },
         PASSED,
         Litmus {
             name: fenced[0],

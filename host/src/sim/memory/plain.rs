@@ -35,6 +35,7 @@ impl Memory {
             handle: None,
             owner: device,
             rights,
+            members: None,
         });
         self.plain.insert(start, PlainMemory { place, device, physical });
         Ok(start)

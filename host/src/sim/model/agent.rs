@@ -221,15 +221,24 @@ impl Agent {
         snapshot
     }
 
+    /// Whether it has passed an alias fence since its kernel began.
+    pub(super) fn has_passed_alias_fence(&self) -> bool {
+        self.alias_time > 0
+    }
+
     /// Whether it knows that the work before its launch is done.
     pub(super) fn has_waited(&self) -> bool {
         !self.waits
     }
 
-    /// `griddepcontrol.wait`.
-    pub(super) fn wait(&mut self, start: &Arc<Know>) {
+    /// `griddepcontrol.wait`: what was known `early`, when the kernel could begin, becomes what was known at its `start`.
+    pub(super) fn wait(&mut self, early: &Arc<Know>, start: &Arc<Know>) {
         self.waits = false;
-        self.learn(start);
+        if Arc::ptr_eq(&self.know, early) {
+            self.know = start.clone();
+        } else {
+            self.learn(start);
+        }
     }
 
     /// `fence.proxy.alias`.

@@ -117,7 +117,7 @@ impl<'a> Access<'a> {
     /// Whether the thread and a writer are morally strong.
     fn is_strong_with(&self, writer: Writer) -> bool {
         let (Some(own), Some(theirs)) = (self.reach, writer.reach) else { return false };
-        writer.mapping == self.mapping
+        (writer.mapping == self.mapping || self.agent.has_passed_alias_fence())
             && self.agent.distance(writer.event.block, writer.device) <= own.min(theirs)
     }
 

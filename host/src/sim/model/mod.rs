@@ -35,8 +35,10 @@
 //! and by the host's waits. Two accesses to the same bytes, one of them a write, that are neither ordered by the clocks
 //! nor morally strong are a race ([`race`], [`shadow`]). In weak memory the same clocks say which writes of a location a
 //! load may give ([`history`], [`weak`]); which of them, the scheduler chooses, so that a seed is a run. Proxies: each
-//! mapping of an allocation is one, and what went by another is known only behind `fence.proxy.alias` or the end of the
-//! kernel that did it.
+//! mapping of an allocation is one, that of a multicast object another, and what went by another is known only behind
+//! `fence.proxy.alias` or the end of the kernel that did it. Strong accesses by two addresses count as morally strong if one
+//! of the two threads has passed an alias fence in its kernel: PTX does not say so (8.7 asks for one proxy), but a barrier
+//! that counts by `multimem.red` and waits by a plain address could not be written without.
 
 mod agent;
 mod cell;
@@ -212,7 +214,10 @@ impl Probe for Model {
     fn fence(&mut self, actor: Actor<'_, Agent>, fence: Fence) {
         match fence {
             Fence::ProxyAlias => actor.state.fence_alias(),
-            Fence::GridDependency => actor.state.wait(self.launches.start(actor.who.launch)),
+            Fence::GridDependency => {
+                let launch = actor.who.launch;
+                actor.state.wait(self.launches.early(launch), self.launches.start(launch));
+            }
             Fence::Thread(order, scope) => {
                 let Some(reach) = reach(scope) else { return };
                 actor.state.fence_acquire(reach);

@@ -144,7 +144,7 @@ impl Detector {
             Touch::Store => (false, true, false),
             Touch::Atomic => (true, true, true),
         };
-        let record = record.that_observes(observes);
+        let record = record.that_observes(observes).behind_alias_fence(agent.has_passed_alias_fence());
         let judge = ThreadJudge { agent, record, launches };
         let len_bytes = u64::from(access.width_bytes) * u64::from(access.lanes);
         shadow
@@ -237,7 +237,7 @@ fn describe(launches: &Launches, record: Record, writes: bool) -> String {
     )
 }
 
-fn bytes(place: Place, width_bytes: u64) -> String {
+fn bytes(place: Place) -> String {
     let memory = if place.physical == Place::SHARED {
         "shared memory of the block".into()
     } else if place.owner == HOST {
@@ -245,13 +245,13 @@ fn bytes(place: Place, width_bytes: u64) -> String {
     } else {
         format!("memory of device {}", place.owner)
     };
-    format!("{:#x}, {width_bytes} bytes each, offset {:#x} in {memory}", place.address, place.offset)
+    format!("{:#x}, offset {:#x} in {memory}", place.address, place.offset)
 }
 
 fn race(judge: &ThreadJudge<'_>, conflict: Conflict, place: Place, writes: bool) -> Race {
     let Conflict { earlier, earlier_writes } = conflict;
     Race {
-        bytes: bytes(place, judge.record.width_bytes()),
+        bytes: bytes(place),
         access: kind(judge.record, writes),
         earlier: describe(judge.launches, earlier, earlier_writes),
         remedy: remedy(judge, conflict, writes),

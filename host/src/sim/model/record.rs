@@ -24,6 +24,8 @@ pub(super) struct Record {
 
 /// Of a read: it read the last write.
 const OBSERVES: u16 = 1 << 15;
+/// Its thread has passed an alias fence.
+const ALIASES: u16 = 1 << 14;
 
 impl Record {
     pub(super) const NONE: Self = Self { block: NOBODY, time: 0, pc_proxy: 0, thread: 0, kind: 0 };
@@ -108,13 +110,19 @@ impl Record {
         (self.kind ^ other.kind) & !OBSERVES == 0 && (self.pc_proxy ^ other.pc_proxy) >> 24 == 0
     }
 
-    /// Whether both are strong, of equal elements and one proxy; scopes are not looked at.
+    /// By a thread that has passed an alias fence.
+    pub(super) fn behind_alias_fence(self, is_behind: bool) -> Self {
+        Self { kind: self.kind & !ALIASES | if is_behind { ALIASES } else { 0 }, ..self }
+    }
+
+    /// Whether both are strong, of equal elements and one proxy, or one of them behind an alias fence; scopes are not
+    /// looked at.
     #[inline]
     pub(super) fn may_be_morally_strong(self, other: Self) -> bool {
         self.strength() > 0
             && other.strength() > 0
             && (self.kind ^ other.kind) >> 2 & 7 == 0
-            && (self.pc_proxy ^ other.pc_proxy) >> 24 == 0
+            && ((self.kind | other.kind) & ALIASES != 0 || (self.pc_proxy ^ other.pc_proxy) >> 24 == 0)
     }
 
     #[inline]

@@ -48,7 +48,7 @@ fn elements(access: MemoryAccess, place: Place) -> impl Iterator<Item = u64> {
 /// Whether a strong read of a thread and the write that left a message are morally strong (PTX ISA 8.7).
 fn is_observed(agent: &Agent, message: &Message, reach: Reach, access: MemoryAccess, place: Place) -> bool {
     message.width_bytes == u64::from(access.width_bytes)
-        && message.mapping == place.mapping
+        && (message.mapping == place.mapping || agent.has_passed_alias_fence())
         && agent.distance(message.block, message.device) <= reach.min(message.reach)
 }
 

@@ -160,7 +160,7 @@ fn a_report_names_both_accesses_and_the_cure() {
     // Which of the two comes first, the seed decides.
     let (first, second) = if found.contains(&who(0)) { (0, 1) } else { (1, 0) };
     let expect = format!(
-        "weak store of 4 bytes to {:#x}, 4 bytes each, offset 0x40 in memory of device 0\
+        "weak store of 4 bytes at {:#x}, offset 0x40 in memory of device 0\
          \n  and nothing orders that behind an earlier weak store of 4 bytes by {}\n  {at}\
          \n  would be ordered by: a release at .sys by the first thread behind its store, and an acquire at .sys by the \
          second before its store, of one word; or an order of the launches: one stream, an event, a wait of the host\
