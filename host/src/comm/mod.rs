@@ -177,7 +177,10 @@ impl Comm {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidArgument`] for a count of 0, [`ErrorKind::SizeOverflow`],
-    /// [`ErrorKind::Capture`] while a stream that had an operation of this communicator is being captured.
+    /// [`ErrorKind::Capture`] while a stream that had an operation of this communicator is being captured, and in
+    /// [`Stream::capture`] of any stream. A capture that another library began on a stream that this communicator never
+    /// had is not noticed: the registration is then carried out, by a thread of its own, whose calls a capture in the
+    /// thread-local mode allows.
     pub fn alloc<T: Pod>(&self, count: usize) -> Result<Registration<T>> {
         self.ask(Kind::Register, self.to_alloc(count))
     }
@@ -414,7 +417,11 @@ impl Comm {
     }
 }
 
-/// Waits for the operations in flight, a bounded time, so that nothing is unmapped under them.
+/// Waits for the operations in flight, so that nothing is unmapped under them: 2 seconds. Those that have not ended by
+/// then are ended as by [`Comm::abort`], which peers that are in the same operation get as an error, and are given 2
+/// seconds more; what they may touch stays mapped for good if even that does not end them. Both are told by the next
+/// [`crate::Machine::take_deferred`]. Whoever has operations that take longer waits for them before:
+/// [`Comm::synchronize`].
 impl Drop for Comm {
     fn drop(&mut self) {
         let waited = self.order().quiesce(DROP_PATIENCE);
