@@ -5,14 +5,21 @@ mod kernels;
 #[cfg(feature = "cuda")]
 #[path = "build/link.rs"]
 mod link;
+#[path = "build/sets.rs"]
+mod sets;
 
 use kernels::{Module, SMS, file_name};
+use miniz_oxide::deflate::compress_to_vec;
+use sets::sets;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use symmem_builder::BuildError;
 use symmem_builder::output::publish;
+use symmem_builder::select::select;
 
 const READY_DIR: &str = "SYMMEM_PTX_DIR";
+/// Build scripts are compiled without optimisation: more would cost seconds and save little.
+const COMPRESSION_LEVEL: u8 = 6;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -54,18 +61,21 @@ fn ready(dir: &Path) -> Result<Vec<Module>, BuildError> {
     kernels::ready(dir).map_err(|error| BuildError::message(format!("{READY_DIR}: {error}")))
 }
 
-/// Writes the modules and the table that includes them into `OUT_DIR`.
+/// Writes the modules, set by set, and the table that includes them into `OUT_DIR`.
 fn embed(modules: &[Module], out_dir: &Path) -> Result<(), BuildError> {
     let mut table = String::from("&[\n");
     for Module { sm, version, text } in modules {
-        let file = file_name(*sm);
-        publish(&out_dir.join(&file), text)?;
-        let (major, minor) = (version / 10, version % 10);
-        writeln!(
-            table,
-            "    KernelPtx {{ sm: {sm}, version: ({major}, {minor}), text: include_str!({file:?}) }},"
-        )
-        .expect("a String takes any text");
+        for set in sets() {
+            let file = format!("{}.z", file_name(*sm).replace(".ptx", &format!("_{}.ptx", set.name())));
+            let text = select(text, |name| set.has(name));
+            publish(&out_dir.join(&file), compress_to_vec(text.as_bytes(), COMPRESSION_LEVEL))?;
+            let (major, minor, set) = (version / 10, version % 10, set.code());
+            writeln!(
+                table,
+                "    KernelPtx {{ sm: {sm}, version: ({major}, {minor}), set: {set}, compressed: include_bytes!({file:?}) }},"
+            )
+            .expect("a String takes any text");
+        }
     }
     table.push_str("]\n");
     publish(&out_dir.join("kernels_ptx.rs"), &table)

@@ -81,6 +81,7 @@ impl Job {
             .map_err(|error| Refusal::Usage(error.to_string()))?;
         let mut config = CommConfig::from_env()?;
         config.algorithm = cli.algorithm().or(config.algorithm);
+        (config.dtypes, config.ops) = (cli.dtypes(), cli.ops());
         let mut settings = settings(cli, machine.kind());
         if let Some(link) = &mut link {
             settings.seed = link.gather(&settings.seed)?[0];

@@ -241,7 +241,7 @@ fn the_map_shows_what_lies_in_the_space() {
 fn tools_write_a_row_per_measurement() {
     let tools = [
         ("host-cost --calls 3 --bursts 3 --json -", 3, "host_ns_per_call"),
-        ("registration --ranks 2 --windows 1,3 --bytes 4K --repetitions 2 --json -", 10, "time_us"),
+        ("registration --ranks 2 --windows 1,3 --bytes 4K --repetitions 2 --json -", 11, "time_us"),
     ];
     for (args, n_rows, key) in tools {
         let output = tool(args);

@@ -216,6 +216,9 @@ pub unsafe trait Backend: Debug + Send + Sync {
     fn mem_release(&self, physical: PhysicalHandle) -> Result<()>;
     /// The physical allocation behind any mapped address; adds a reference (`cuMemRetainAllocationHandle`).
     fn mem_retain(&self, address: u64) -> Result<PhysicalHandle>;
+    /// Whether [`Backend::mem_export`] would export a physical allocation. Much cheaper than to export it
+    /// (`cuMemGetAllocationPropertiesFromHandle`).
+    fn mem_is_exportable(&self, physical: PhysicalHandle) -> Result<bool>;
     /// Exports a physical allocation (`cuMemExportToShareableHandle`, POSIX file descriptor).
     fn mem_export(&self, physical: PhysicalHandle) -> Result<OwnedFd>;
     /// Imports a physical allocation for use by this process (`cuMemImportFromShareableHandle`); the descriptor stays

@@ -90,6 +90,13 @@ pub enum ErrorKind {
         /// Why not, or what to do.
         hint: String,
     },
+    /// Kernels that are not loaded, or are being loaded.
+    NotPrepared {
+        /// Their element type and operation.
+        what: String,
+        /// What is loaded, and what to do.
+        hint: String,
+    },
     /// A size that does not fit in 64 bits, or in the space it is meant for.
     SizeOverflow {
         /// What was computed.
@@ -313,6 +320,7 @@ impl fmt::Display for ErrorKind {
             }
             Self::InvalidPtx { origin, log } => write!(f, "PTX from {origin} cannot be loaded: {log}"),
             Self::Unsupported { what, hint } => write!(f, "{what} is not supported: {hint}"),
+            Self::NotPrepared { what, hint } => write!(f, "the kernels of {what} are not loaded: {hint}"),
             Self::SizeOverflow { what } => write!(f, "{what} is too large"),
             Self::InvalidArgument { what, found, allowed } => {
                 write!(f, "{what} is {found}, allowed: {allowed}")

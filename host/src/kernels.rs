@@ -1,56 +1,128 @@
-//! The kernels of this crate, loaded on one device.
+//! The kernels of this crate, loaded on one device, set by set.
 
 use crate::backend::{FunctionHandle, LaunchShape, ModuleHandle};
+use crate::kernels_ptx::{KernelSet, ptx_for, sm_for};
 use crate::machine::Device;
 use crate::stream::Stream;
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 use bytemuck::bytes_of;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use symmem_device::abi::CollectiveArgs;
-use symmem_device::kernels::{KERNELS, KernelSpec, WAITS_ITSELF_SM_MIN};
+use symmem_device::kernels::{Collective, Dtype, KERNELS, KernelSpec, Op, WAITS_ITSELF_SM_MIN};
 
 /// Most threads per block that any kernel is launched with.
 pub(crate) const THREADS_MAX: u32 = 512;
 
-/// All kernels of the table that the device can run, resolved.
+/// The kernels of one device that are loaded. Sets are added while launches go on.
 #[derive(Debug)]
 pub(crate) struct Kernels {
     device: Device,
-    module: ModuleHandle,
-    /// Each kernel of the table, at its place there, if the device can run it.
-    functions: Vec<Option<FunctionHandle>>,
-    blocks_max: u32,
+    /// Compute capability of the device.
+    sm: u32,
     /// What the PTX was compiled for.
     ptx_sm: u32,
+    n_multiprocessors: u32,
+    /// Each kernel of the table, at its place there.
+    ready: Box<[OnceLock<Ready>]>,
+    modules: Mutex<Vec<Module>>,
+}
+
+/// A kernel that can be launched.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    function: FunctionHandle,
+    /// Blocks of [`THREADS_MAX`] threads that every rank can have resident at once.
+    blocks_max: u32,
+}
+
+/// A set of kernels that one rank has loaded and the others may not have yet.
+#[derive(Debug)]
+pub(crate) struct LoadedSet {
+    module: Module,
+    /// Kernels by their place in the table.
+    functions: Vec<(usize, FunctionHandle)>,
+    /// Blocks of [`THREADS_MAX`] threads that are resident at once, of whichever kernel.
+    pub(crate) blocks_max: u32,
+}
+
+#[derive(Debug)]
+struct Module {
+    device: Device,
+    set: KernelSet,
+    handle: ModuleHandle,
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        let machine = self.device.machine();
+        machine.defer(machine.backend().module_unload(self.handle));
+    }
 }
 
 impl Kernels {
-    /// Loads the PTX for the device and resolves every kernel in it.
+    /// None yet.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] for a device that no PTX of this build runs on, [`ErrorKind::DriverTooOld`],
-    /// [`ErrorKind::InvalidPtx`], or what the machine answers.
-    pub(crate) fn load(device: &Device) -> Result<Self> {
-        let sm = device.facts()?.sm;
-        let ptx = crate::kernels_ptx::ptx_for(sm).ok_or_else(|| ErrorKind::Unsupported {
-            what: format!("a device of compute capability {}.{}", sm / 10, sm % 10),
+    /// [`ErrorKind::Unsupported`] for a device that no PTX of this build runs on, or what the machine answers.
+    pub(crate) fn new(device: &Device) -> Result<Self> {
+        let facts = device.facts()?;
+        let ptx_sm = sm_for(facts.sm).ok_or_else(|| ErrorKind::Unsupported {
+            what: format!("a device of compute capability {}.{}", facts.sm / 10, facts.sm % 10),
             hint: "the kernels need 8.0 or later".into(),
         })?;
-        let module = device.machine().backend().module_load(device.index(), ptx.text, "symmem's kernels")?;
-        let mut kernels = Self {
+        Ok(Self {
             device: device.clone(),
-            module,
-            functions: Vec::new(),
-            blocks_max: u32::MAX,
-            ptx_sm: ptx.sm,
-        };
-        kernels.resolve(sm)?;
-        Ok(kernels)
+            sm: facts.sm,
+            ptx_sm,
+            n_multiprocessors: facts.n_multiprocessors,
+            ready: KERNELS.iter().map(|_| OnceLock::new()).collect(),
+            modules: Mutex::default(),
+        })
     }
 
-    /// Blocks of [`THREADS_MAX`] threads that are resident at once, of whichever kernel.
-    pub(crate) fn blocks_max(&self) -> u32 {
-        self.blocks_max
+    /// Compute capability of the device.
+    pub(crate) fn sm(&self) -> u32 {
+        self.sm
+    }
+
+    /// Loads those of `sets` that are not there and resolves every kernel in them. They can be launched after
+    /// [`Self::keep`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::DriverTooOld`], [`ErrorKind::InvalidPtx`], or what the machine answers.
+    pub(crate) fn load(&self, sets: &[KernelSet]) -> Result<Vec<LoadedSet>> {
+        let present: Vec<_> = self.lock().iter().map(|module| module.set).collect();
+        let missing = sets.iter().filter(|set| !present.contains(set));
+        missing.map(|set| self.load_set(*set)).collect()
+    }
+
+    /// Takes over what all ranks have loaded; `blocks_max` is what they agreed on, set by set.
+    pub(crate) fn keep(&self, loaded: Vec<LoadedSet>, blocks_max: &[u32]) {
+        for (set, &blocks_max) in loaded.into_iter().zip(blocks_max) {
+            for (place, function) in set.functions {
+                // A set is loaded once, by the one worker.
+                let _first = self.ready[place].set(Ready { function, blocks_max });
+            }
+            self.lock().push(set.module);
+        }
+    }
+
+    /// Blocks of [`THREADS_MAX`] threads that every rank can have resident at once, of whichever kernel does this.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotPrepared`] if there are kernels for it and they are not loaded.
+    pub(crate) fn blocks_max(&self, collective: Collective, dtype: Dtype, op: Option<Op>) -> Result<u32> {
+        let mut least = u32::MAX;
+        for (place, spec) in KERNELS.iter().enumerate() {
+            if spec.sm_min <= self.sm && spec.does(collective, dtype, op) {
+                let ready = self.ready[place].get().ok_or_else(|| self.not_prepared(spec))?;
+                least = least.min(ready.blocks_max);
+            }
+        }
+        Ok(least)
     }
 
     /// Launches one kernel.
@@ -61,29 +133,44 @@ impl Kernels {
         shape: LaunchShape,
         args: &CollectiveArgs,
     ) -> Result<()> {
-        let function = place(spec).and_then(|place| self.functions[place]);
-        let function = function.ok_or_else(|| ErrorKind::Unsupported {
-            what: format!("the kernel {}", spec.name),
-            hint: format!("it needs compute capability {}.{}", spec.sm_min / 10, spec.sm_min % 10),
-        })?;
+        let ready = place(spec).and_then(|place| self.ready[place].get());
+        let ready = ready.ok_or_else(|| self.not_prepared(spec))?;
         let shape = LaunchShape { waits_itself: self.ptx_sm >= WAITS_ITSELF_SM_MIN, ..shape };
-        self.device.machine().backend().launch(stream.handle(), function, shape, bytes_of(args))
+        self.device.machine().backend().launch(stream.handle(), ready.function, shape, bytes_of(args))
     }
 
-    fn resolve(&mut self, sm: u32) -> Result<()> {
-        let backend = self.device.machine().backend();
-        let n_multiprocessors = self.device.facts()?.n_multiprocessors;
-        for spec in KERNELS {
-            if spec.sm_min > sm {
-                self.functions.push(None);
-                continue;
+    fn load_set(&self, set: KernelSet) -> Result<LoadedSet> {
+        let (backend, origin) = (self.device.machine().backend(), format!("symmem's kernels of {set}"));
+        let ptx = ptx_for(self.sm, set).ok_or_else(|| ErrorKind::Unsupported {
+            what: origin.clone(),
+            hint: "the table of kernels has no such set".into(),
+        })?;
+        let handle = backend.module_load(self.device.index(), &ptx.text(), &origin)?;
+        let module = Module { device: self.device.clone(), set, handle };
+        let (mut functions, mut blocks_max) = (Vec::new(), u32::MAX);
+        for (place, spec) in KERNELS.iter().enumerate() {
+            if spec.sm_min <= self.sm && KernelSet::of(spec) == set {
+                let function = backend.function(handle, spec.name)?;
+                let per_multiprocessor = backend.resident_blocks(function, THREADS_MAX, 0)?;
+                blocks_max = blocks_max.min(per_multiprocessor * self.n_multiprocessors);
+                functions.push((place, function));
             }
-            let function = backend.function(self.module, spec.name)?;
-            let per_multiprocessor = backend.resident_blocks(function, THREADS_MAX, 0)?;
-            self.blocks_max = self.blocks_max.min(per_multiprocessor * n_multiprocessors);
-            self.functions.push(Some(function));
         }
-        Ok(())
+        Ok(LoadedSet { module, functions, blocks_max })
+    }
+
+    fn not_prepared(&self, spec: &KernelSpec) -> Error {
+        let loaded: Vec<_> = self.lock().iter().map(|module| module.set.to_string()).collect();
+        let hint = format!(
+            "loaded are those of {}; call Comm::prepare on every rank first, outside of captures, or name them in \
+             CommConfig (SYMMEM_DTYPES, SYMMEM_OPS)",
+            loaded.join(", ")
+        );
+        ErrorKind::NotPrepared { what: KernelSet::of(spec).to_string(), hint }.into()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Module>> {
+        self.modules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -92,11 +179,4 @@ fn place(spec: &'static KernelSpec) -> Option<usize> {
     let offset = (std::ptr::from_ref(spec) as usize).checked_sub(KERNELS.as_ptr() as usize)?;
     let place = offset / size_of::<KernelSpec>();
     KERNELS.get(place).filter(|found| std::ptr::eq(*found, spec)).map(|_| place)
-}
-
-impl Drop for Kernels {
-    fn drop(&mut self) {
-        let machine = self.device.machine();
-        machine.defer(machine.backend().module_unload(self.module));
-    }
 }

@@ -43,4 +43,6 @@ pub use error::{Error, ErrorKind, Result};
 pub use machine::{Device, Machine};
 pub use stream::{Event, Graph, GraphExec, Stream};
 pub use symmem_device::kernels::{Algorithm, Collective, Dtype, Op};
-pub use symmetric::{Deregistration, DeviceBuffer, Registration, Window, WindowSlice, WindowSliceMut};
+pub use symmetric::{
+    Deregistration, DeviceBuffer, Preparation, Registration, Window, WindowSlice, WindowSliceMut,
+};

@@ -173,6 +173,7 @@ unsafe impl<W: Watch> Backend for Tap<W> {
         fn mem_release(physical: PhysicalHandle) -> (); Object::Physical(physical), 0; |_| None;
         fn mem_retain(address: u64) -> PhysicalHandle;
             Object::Address(address), 0; |made| Some(Object::Physical(*made));
+        fn mem_is_exportable(physical: PhysicalHandle) -> bool; Object::Physical(physical), 0; |_| None;
         fn mem_export(physical: PhysicalHandle) -> OwnedFd; Object::Physical(physical), 0; |_| None;
         fn mem_import(fd: BorrowedFd<'_>) -> PhysicalHandle; Nothing, 0; |_| None;
         fn mem_create_fabric(device: u32, len_bytes: u64) -> PhysicalHandle;

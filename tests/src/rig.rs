@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use bytemuck::Pod;
-use symmem::{Comm, CommConfig, Device, Machine, Stream, Window};
+use symmem::{Comm, CommConfig, Device, Dtype, Machine, Op, Stream, Window};
 
 /// All ranks of a communicator. The communicators go before the streams.
 #[derive(Debug)]
@@ -11,6 +11,11 @@ pub(crate) struct Rig {
     pub(crate) comms: Vec<Comm>,
     /// A stream on each rank's device.
     pub(crate) streams: Vec<Stream>,
+}
+
+/// Default settings, and the kernels of every operation.
+pub(crate) fn every_op() -> CommConfig {
+    CommConfig { ops: Op::ALL.to_vec(), ..CommConfig::default() }
 }
 
 impl Rig {
@@ -53,6 +58,12 @@ impl Rig {
             .map(|(comm, (&address, &count))| comm.register(address, count))
             .collect::<symmem::Result<Vec<_>>>()?;
         Ok(asked.into_iter().map(symmem::Registration::wait).collect())
+    }
+
+    /// Loads kernels on all ranks; gives each rank's answer.
+    pub(crate) fn prepare(&self, dtypes: &[Dtype], ops: &[Op]) -> Vec<symmem::Result<()>> {
+        let asked: Vec<_> = self.comms.iter().map(|comm| comm.prepare(dtypes, ops)).collect();
+        asked.into_iter().map(|asked| asked.and_then(symmem::Preparation::wait)).collect()
     }
 
     /// Does something on each rank, in rank order.

@@ -1,5 +1,6 @@
 //! What the bench does besides collectives: named by the first argument.
 
+mod calls;
 mod host_cost;
 mod map;
 mod registration;

@@ -1,6 +1,7 @@
 //! `registration`: how long it takes to make a communicator, and to register and deregister windows.
 
 use super::Rows;
+use super::calls::Calls;
 use crate::cli::DeviceChoice;
 use crate::facts::Facts;
 use crate::machine;
@@ -45,6 +46,10 @@ pub(super) struct Args {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
 
+    /// Print how long the calls of the driver take in each step
+    #[arg(long)]
+    calls: bool,
+
     /// Write JSON lines, one row per measurement; - is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -72,25 +77,35 @@ struct Report {
     rows: Rows,
     n_ranks: u32,
     window_bytes: u64,
+    calls: Option<Calls>,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let (machine, n_ranks) = machine::open(args.device, args.ranks)?;
+    let calls = args.calls.then(Calls::default);
+    let machine = calls.as_ref().map_or(machine.clone(), |calls| machine.watched(calls.clone()));
     let default = if machine.kind() == MachineKind::Sim { SIM_WINDOW_BYTES } else { WINDOW_BYTES };
     let window_bytes = args.bytes.unwrap_or(default);
     ensure!(window_bytes > 0, "--bytes must be above 0");
     let facts = Facts::of(&machine, n_ranks, None)?;
-    let mut report = Report { facts, rows: Rows::open(args.json.as_deref())?, n_ranks, window_bytes };
+    let mut report = Report { facts, rows: Rows::open(args.json.as_deref())?, n_ranks, window_bytes, calls };
     let devices = machine.devices(n_ranks)?;
     println!("# {n_ranks} ranks, machine {}, windows of {}", report.facts.machine, human_bytes(window_bytes));
     println!("{:<12} {:>8} {:>14} {:>14}", "what", "windows", "time/us", "per window/us");
+    // A context takes the driver a fifth of a second, and any program on GPUs makes one: it is told apart.
+    let start = Instant::now();
+    let _streams = devices.iter().map(symmem::Stream::new).collect::<symmem::Result<Vec<_>>>()?;
+    report.say("contexts", 1, vec![micros(start)])?;
+    report.say_calls("contexts");
     let start = Instant::now();
     let comms = Comm::init_all(&devices)?;
     report.say("init", 1, vec![micros(start)])?;
+    report.say_calls("init");
     let start = Instant::now();
     let first = alloc(&comms, 1, window_bytes)?;
     report.say("first alloc", 1, vec![micros(start)])?;
     deregister(&comms, first)?;
+    report.say_calls("the first alloc and dealloc");
     for &windows in &args.windows {
         measure(&mut report, &comms, windows, args.repetitions)?;
     }
@@ -103,17 +118,22 @@ fn measure(report: &mut Report, comms: &[Comm], windows: u64, repetitions: u32) 
         let start = Instant::now();
         let made = alloc(comms, windows, report.window_bytes)?;
         times[0].push(micros(start));
+        report.say_calls("alloc");
         let start = Instant::now();
         deregister(comms, made)?;
         times[1].push(micros(start));
+        report.say_calls("dealloc");
         let memory = comms.iter().map(|comm| mapped(comm.device(), windows, report.window_bytes));
         let memory = memory.collect::<symmem::Result<Vec<_>>>()?;
+        report.say_calls("memory of the caller");
         let start = Instant::now();
         let made = register(comms, &memory, report.window_bytes)?;
         times[2].push(micros(start));
+        report.say_calls("register");
         let start = Instant::now();
         deregister(comms, made)?;
         times[3].push(micros(start));
+        report.say_calls("deregister");
     }
     for (what, times) in ["alloc", "dealloc", "register", "deregister"].into_iter().zip(times) {
         report.say(what, windows, times)?;
@@ -122,6 +142,12 @@ fn measure(report: &mut Report, comms: &[Comm], windows: u64, repetitions: u32) 
 }
 
 impl Report {
+    fn say_calls(&self, what: &str) {
+        if let Some(calls) = &self.calls {
+            calls.print(what);
+        }
+    }
+
     fn say(&mut self, what: &'static str, windows: u64, mut times: Vec<f64>) -> Result<()> {
         times.sort_by(f64::total_cmp);
         let time_us = times[times.len() / 2];

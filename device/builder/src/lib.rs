@@ -24,6 +24,7 @@
 //! | [`process`] | child processes with a time limit |
 //! | [`ptxas`] | the assembler, where there is one |
 //! | [`rust_src`] | where the source of `core` comes from |
+//! | [`select`] | modules with some of the kernels of a larger one |
 
 pub mod check;
 pub mod command;
@@ -33,6 +34,7 @@ pub mod output;
 pub mod process;
 pub mod ptxas;
 pub mod rust_src;
+pub mod select;
 
 mod builder;
 #[cfg(test)]

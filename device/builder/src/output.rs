@@ -42,14 +42,15 @@ impl Lock {
     }
 }
 
-/// Writes `text` to `path` so that a reader sees the old file or the new one, never a part. A file that already has
-/// this text keeps its time stamp.
+/// Writes `content` to `path` so that a reader sees the old file or the new one, never a part. A file that already has
+/// this content keeps its time stamp.
 ///
 /// # Errors
 ///
 /// The folder, the temporary file or the rename fails.
-pub fn publish(path: &Path, text: &str) -> Result<()> {
-    if std::fs::read_to_string(path).is_ok_and(|present| present == text) {
+pub fn publish(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    let content = content.as_ref();
+    if std::fs::read(path).is_ok_and(|present| present == content) {
         return Ok(());
     }
     if let Some(folder) = path.parent() {
@@ -57,7 +58,7 @@ pub fn publish(path: &Path, text: &str) -> Result<()> {
     }
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.tmp", std::process::id()));
-    std::fs::write(&temporary, text)
+    std::fs::write(&temporary, content)
         .map_err(|error| BuildError::io("write", Path::new(&temporary), error))?;
     std::fs::rename(&temporary, path).map_err(|error| BuildError::io("rename a new file to", path, error))
 }

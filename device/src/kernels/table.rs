@@ -110,6 +110,16 @@ mod op {
     pub(super) const any: Option<Op> = None;
 }
 
+#[cfg(not(target_arch = "nvptx64"))]
+impl KernelSpec {
+    /// Whether this kernel does `collective` on `dtype` with `op`.
+    pub fn does(&self, collective: super::Collective, dtype: super::Dtype, op: Option<super::Op>) -> bool {
+        self.collective == collective
+            && self.dtype.is_none_or(|its| its == dtype)
+            && self.op.is_none_or(|its| Some(its) == op)
+    }
+}
+
 /// The kernel that does `collective` by `algorithm` on `dtype` with `op`, if there is one.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn find(
@@ -118,10 +128,5 @@ pub fn find(
     dtype: super::Dtype,
     op: Option<super::Op>,
 ) -> Option<&'static KernelSpec> {
-    KERNELS.iter().find(|kernel| {
-        kernel.collective == collective
-            && kernel.algorithm == algorithm
-            && kernel.dtype.is_none_or(|its| its == dtype)
-            && kernel.op.is_none_or(|its| Some(its) == op)
-    })
+    KERNELS.iter().find(|kernel| kernel.algorithm == algorithm && kernel.does(collective, dtype, op))
 }

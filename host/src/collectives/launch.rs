@@ -1,6 +1,6 @@
 //! From a call to a launch: checks against the windows, the plan, the arguments.
 
-use super::plan::{Plan, Problem, plan};
+use super::plan::Plan;
 use crate::comm::Comm;
 use crate::machine::Device;
 use crate::stream::Stream;
@@ -9,6 +9,9 @@ use crate::{ErrorKind, Result};
 use std::sync::Arc;
 use symmem_device::abi::{CollectiveArgs, DevComm};
 use symmem_device::kernels::{Collective, Dtype, Op};
+
+/// What of a call decides on its plan: collective, count, type, operation.
+pub(crate) type Asked = (Collective, u64, Dtype, Option<Op>);
 
 /// Bytes of a window.
 #[derive(Clone, Copy)]
@@ -109,7 +112,7 @@ impl Comm {
         if call.count == 0 {
             return Ok(());
         }
-        let plan = self.planned(&self.problem(call.collective, call.count, call.dtype, call.op))?;
+        let plan = self.planned((call.collective, call.count, call.dtype, call.op))?;
         let mut args = CollectiveArgs {
             comm: self.dev_comm(),
             input_offset: call.input.flat_bytes(),
@@ -130,12 +133,13 @@ impl Comm {
     }
 
     /// The plan, which is mostly that of the call before.
-    fn planned(&mut self, problem: &Problem) -> Result<Plan> {
-        if let Some((_, plan)) = self.last_plan().filter(|(planned, _)| planned == problem) {
+    fn planned(&mut self, asked: Asked) -> Result<Plan> {
+        if let Some((_, plan)) = self.last_plan().filter(|(planned, _)| *planned == asked) {
             return Ok(plan);
         }
-        let plan = plan(problem)?;
-        self.keep_plan(*problem, plan);
+        let (collective, count, dtype, op) = asked;
+        let plan = self.plan(collective, count, dtype, op)?;
+        self.keep_plan(asked, plan);
         Ok(plan)
     }
 

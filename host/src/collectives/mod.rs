@@ -9,6 +9,7 @@ use crate::element::Element;
 use crate::stream::Stream;
 use crate::symmetric::{Window, WindowSlice, WindowSliceMut};
 use crate::{Comm, Result};
+pub(crate) use launch::Asked;
 use launch::{Call, Range};
 use symmem_device::kernels::{Collective, Dtype, Op};
 
@@ -24,7 +25,8 @@ impl Comm {
     ///
     /// [`crate::ErrorKind::WindowTooSmall`], [`crate::ErrorKind::PartialOverlap`], [`crate::ErrorKind::Foreign`] for a
     /// window or stream of another communicator or device, [`crate::ErrorKind::Unsupported`],
-    /// [`crate::ErrorKind::Capture`], what made the communicator unusable earlier, or what the machine answers.
+    /// [`crate::ErrorKind::NotPrepared`] for kernels that are not loaded, [`crate::ErrorKind::Capture`], what made the
+    /// communicator unusable earlier, or what the machine answers.
     pub fn all_reduce<'a, T: Element>(
         &mut self,
         input: impl Into<WindowSlice<'a, T>>,
@@ -184,18 +186,20 @@ impl Comm {
         })
     }
 
-    /// Which algorithm a call with these values takes, and why not another.
+    /// Which algorithm a call with these values takes, and why not another; or that its kernels are not loaded.
     pub fn explain(&self, collective: Collective, count: u64, dtype: Dtype, op: Option<Op>) -> String {
-        explain(&self.problem(collective, count, dtype, op))
+        let problem = self.problem(collective, count, dtype, op);
+        problem.map_or_else(|error| error.to_string(), |problem| explain(&problem))
     }
 
     /// Which algorithm a call with these values takes.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Unsupported`] if there is no kernel for them.
+    /// [`crate::ErrorKind::Unsupported`] if there is no kernel for them, [`crate::ErrorKind::NotPrepared`] if it is not
+    /// loaded.
     pub fn plan(&self, collective: Collective, count: u64, dtype: Dtype, op: Option<Op>) -> Result<Plan> {
-        plan(&self.problem(collective, count, dtype, op))
+        plan(&self.problem(collective, count, dtype, op)?)
     }
 
     pub(crate) fn problem(
@@ -204,20 +208,21 @@ impl Comm {
         count: u64,
         dtype: Dtype,
         op: Option<Op>,
-    ) -> Problem {
+    ) -> Result<Problem> {
         let agreed = self.agreed();
-        Problem {
+        Ok(Problem {
             collective,
             count,
             dtype,
             op,
             n_ranks: agreed.n_ranks,
             capabilities: Capabilities {
-                blocks_max: agreed.blocks_max,
+                sm: agreed.sm,
+                blocks_max: self.kernels().blocks_max(collective, dtype, op)?,
                 algorithm: agreed.algorithm,
                 ctas: agreed.ctas,
             },
-        }
+        })
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Problem {
 /// What all ranks can do, and what rank 0 wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
+    /// The least compute capability of a rank, as major × 10 + minor.
+    pub sm: u32,
     /// Blocks of the largest size that every rank can have resident at once.
     pub blocks_max: u32,
     /// The algorithm to use wherever a kernel of it exists.
@@ -63,7 +65,8 @@ impl Problem {
     }
 
     fn kernel(&self, algorithm: Algorithm) -> Option<&'static KernelSpec> {
-        find(self.collective, algorithm, self.dtype, self.op)
+        let found = find(self.collective, algorithm, self.dtype, self.op);
+        found.filter(|kernel| kernel.sm_min <= self.capabilities.sm)
     }
 
     fn name(&self) -> String {
@@ -127,7 +130,7 @@ enum Rejection {
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoKernel => write!(f, "no kernel for this type and operation"),
+            Self::NoKernel => write!(f, "no kernel for this type and operation on these GPUs"),
             Self::AnotherWasAskedFor(algorithm) => write!(f, "{algorithm} was asked for"),
             Self::TooManyBytes { bytes, bytes_max } => {
                 write!(f, "{bytes} bytes are more than {bytes_max}, up to which LL pays")
@@ -209,7 +212,7 @@ mod tests {
             dtype,
             op: (collective == Collective::AllReduce).then_some(op),
             n_ranks,
-            capabilities: Capabilities { blocks_max, algorithm, ctas },
+            capabilities: Capabilities { sm: 90, blocks_max, algorithm, ctas },
         })
     }
 
@@ -250,6 +253,7 @@ mod tests {
             op: Some(Op::Sum),
             n_ranks: 2,
             capabilities: Capabilities {
+                sm: 90,
                 blocks_max: 132,
                 algorithm: Some(Algorithm::TwoShotLdSt),
                 ctas: Some(9),

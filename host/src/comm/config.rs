@@ -5,7 +5,7 @@ use crate::environment::with_variables;
 use crate::{ErrorKind, Result};
 use std::str::FromStr;
 use std::time::Duration;
-use symmem_device::kernels::Algorithm;
+use symmem_device::kernels::{Algorithm, Dtype, Op};
 
 /// Settings of a communicator. Rank 0's hold for all; ranks that ask for another stride are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,12 @@ pub struct CommConfig {
     pub algorithm: Option<Algorithm>,
     /// Blocks per launch. `SYMMEM_CTAS`.
     pub ctas: Option<u32>,
+    /// Element types whose kernels are loaded at init, each with all of [`Self::ops`]; others by
+    /// [`Comm::prepare`](crate::Comm::prepare). Equal on all ranks. `SYMMEM_DTYPES`, separated by commas; default: f32, f16,
+    /// bf16.
+    pub dtypes: Vec<Dtype>,
+    /// Operations whose kernels are loaded at init. `SYMMEM_OPS`, separated by commas; default: sum.
+    pub ops: Vec<Op>,
     /// What [`Self::host_timeout_ms`] is multiplied by on the simulated machine. `SYMMEM_SIM_SLOWDOWN`, default 1: raise
     /// it where many simulated processes share few cores.
     pub sim_slowdown: u32,
@@ -34,6 +40,8 @@ impl Default for CommConfig {
             stride_bytes: None,
             algorithm: None,
             ctas: None,
+            dtypes: vec![Dtype::F32, Dtype::F16, Dtype::Bf16],
+            ops: vec![Op::Sum],
             sim_slowdown: 1,
         }
     }
@@ -63,6 +71,8 @@ impl CommConfig {
             stride_bytes: number(&variable, "SYMMEM_WIN_STRIDE")?,
             algorithm: algorithm.map(|name| algorithm_named(&name)).transpose()?,
             ctas: number(&variable, "SYMMEM_CTAS")?,
+            dtypes: list(&variable, "SYMMEM_DTYPES", Dtype::ALL, Dtype::name)?.unwrap_or(default.dtypes),
+            ops: list(&variable, "SYMMEM_OPS", Op::ALL, Op::name)?.unwrap_or(default.ops),
             sim_slowdown: number(&variable, "SYMMEM_SIM_SLOWDOWN")?.unwrap_or(default.sim_slowdown),
         })
     }
@@ -74,14 +84,33 @@ impl CommConfig {
 }
 
 fn algorithm_named(name: &str) -> Result<Algorithm> {
-    Algorithm::from_name(name).ok_or_else(|| {
-        let names: Vec<_> = Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect();
-        ErrorKind::InvalidArgument { what: "SYMMEM_ALGO", found: name.into(), allowed: names.join(", ") }
-            .into()
+    one_of("SYMMEM_ALGO", name, Algorithm::ALL, Algorithm::name)
+}
+
+/// The one of `all` that has this name.
+fn one_of<T: Copy>(
+    variable: &'static str,
+    name: &str,
+    all: &[T],
+    name_of: fn(T) -> &'static str,
+) -> Result<T> {
+    all.iter().copied().find(|one| name_of(*one) == name).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|one| name_of(*one)).collect();
+        ErrorKind::InvalidArgument { what: variable, found: name.into(), allowed: names.join(", ") }.into()
     })
 }
 
-/// The variable as a number above 0, if it is set.
+/// A list of names separated by commas; `None` if the variable is not set.
+fn list<T: Copy>(
+    variable: impl Fn(&'static str) -> Option<String>,
+    what: &'static str,
+    all: &[T],
+    name_of: fn(T) -> &'static str,
+) -> Result<Option<Vec<T>>> {
+    let Some(found) = variable(what).filter(|text| !text.is_empty()) else { return Ok(None) };
+    found.split(',').map(|name| one_of(what, name.trim(), all, name_of)).collect::<Result<_>>().map(Some)
+}
+
 fn number<N: FromStr + PartialEq + From<u8>>(
     variable: &impl Fn(&'static str) -> Option<String>,
     what: &'static str,
@@ -111,6 +140,8 @@ mod tests {
             ("SYMMEM_WIN_STRIDE", "4194304"),
             ("SYMMEM_ALGO", "two_shot_ld_st"),
             ("SYMMEM_CTAS", "7"),
+            ("SYMMEM_DTYPES", "bf16, f32"),
+            ("SYMMEM_OPS", "max"),
             ("SYMMEM_SIM_SLOWDOWN", "8"),
         ]);
         let expected = CommConfig {
@@ -119,6 +150,8 @@ mod tests {
             stride_bytes: Some(4 << 20),
             algorithm: Some(Algorithm::TwoShotLdSt),
             ctas: Some(7),
+            dtypes: vec![Dtype::Bf16, Dtype::F32],
+            ops: vec![Op::Max],
             sim_slowdown: 8,
         };
         assert_eq!(config.expect("all are valid"), expected);
@@ -134,10 +167,13 @@ mod tests {
             ("SYMMEM_CTAS", "1.5"),
             ("SYMMEM_SIM_SLOWDOWN", "0"),
             ("SYMMEM_ALGO", "LL"),
+            ("SYMMEM_DTYPES", "f32,f33"),
+            ("SYMMEM_OPS", "plus"),
         ];
         for (name, value) in wrong {
             let text = from(&[(name, value)]).expect_err(name).to_string();
-            assert!(text.contains(name) && text.contains(value), "{text}");
+            let wrong = value.split(',').next_back().unwrap_or(value);
+            assert!(text.contains(name) && text.contains(wrong), "{text}");
         }
     }
 }

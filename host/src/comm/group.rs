@@ -2,8 +2,9 @@
 
 use crate::Result;
 use crate::comm::{Comm, Task, Worker};
-use crate::symmetric::{Awaited, Deregistration, DeviceBuffer, Registration, Window};
+use crate::symmetric::{Awaited, Deregistration, DeviceBuffer, Preparation, Registration, Window};
 use bytemuck::Pod;
+use symmem_device::kernels::{Dtype, Op};
 
 /// What a group has been asked for so far. See [`group`].
 pub struct Group<'a> {
@@ -94,6 +95,17 @@ impl<'a> Group<'a> {
         let (task, deregistration) = comm.to_deregister(window)?;
         self.add(comm, task, deregistration.watch());
         Ok(deregistration)
+    }
+
+    /// [`Comm::prepare`], at the end of the group.
+    ///
+    /// # Errors
+    ///
+    /// As [`Comm::prepare`].
+    pub fn prepare(&mut self, comm: &'a Comm, dtypes: &[Dtype], ops: &[Op]) -> Result<Preparation> {
+        let (task, preparation) = comm.to_prepare(dtypes, ops)?;
+        self.add(comm, task, preparation.watch());
+        Ok(preparation)
     }
 
     fn add(&mut self, comm: &'a Comm, task: Task, awaited: impl Awaited + 'a) {

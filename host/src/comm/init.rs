@@ -4,6 +4,7 @@ use crate::backend::DeviceFacts;
 use crate::comm::bootstrap::{Bootstrap, agree, equal, exchange};
 use crate::comm::config::CommConfig;
 use crate::comm::identity::check_peers;
+use crate::comm::prepare::{load, sets_of, sets_without_op};
 use crate::comm::record::Record;
 use crate::kernels::Kernels;
 use crate::machine::Device;
@@ -37,7 +38,8 @@ pub(crate) struct Process {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Agreed {
     pub(crate) n_ranks: u32,
-    pub(crate) blocks_max: u32,
+    /// The least compute capability of a rank, as major × 10 + minor.
+    pub(crate) sm: u32,
     pub(crate) timeout_ms: u64,
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) ctas: Option<u32>,
@@ -46,7 +48,7 @@ pub(crate) struct Agreed {
 /// A rank that is ready.
 pub(crate) struct Ready {
     pub(crate) agreed: Agreed,
-    pub(crate) kernels: Kernels,
+    pub(crate) kernels: Arc<Kernels>,
     pub(crate) record: Arc<Record>,
     pub(crate) space: Arc<SymmetricSpace>,
 }
@@ -60,7 +62,7 @@ struct Hello {
     /// 0 if not set.
     stride_bytes: u64,
     timeout_ms: u64,
-    blocks_max: u32,
+    sm: u32,
     /// 0 if not set.
     ctas: u32,
     /// 1 + its place in [`Algorithm::ALL`], 0 if not set.
@@ -114,8 +116,7 @@ pub(crate) fn init(
     config: &CommConfig,
 ) -> Result<(Ready, Registrar, [Event; 2])> {
     let meeting = &*bootstrap;
-    let (hello, kernels, record, events) =
-        agree(meeting, "init: device and kernels", prepare(device, config))?;
+    let (hello, kernels, record, events) = agree(meeting, "init: device", prepare(device, config))?;
     if meeting.spans_processes() {
         check_peers(meeting, process.n_ranks, device)?;
     }
@@ -124,6 +125,8 @@ pub(crate) fn init(
     let space =
         process.space(|| SymmetricSpace::new(device.machine(), agreed.n_ranks, stride_bytes, align_bytes));
     let space = agree(meeting, "init: symmetric space", space)?;
+    let sets: Vec<_> = sets_without_op().chain(sets_of(&config.dtypes, &config.ops)?).collect();
+    load(&kernels, meeting, &sets)?;
     let mut offsets = OffsetAllocator::new(stride_bytes, align_bytes);
     let made = make_dev_base(device, process, &space, &mut offsets, bootstrap.rank(), agreed);
     let step = "init: DevBase mapped and zeroed";
@@ -142,13 +145,18 @@ pub(crate) fn init(
     Ok((Ready { agreed, kernels, record, space }, registrar, events))
 }
 
+/// What a rank has made alone.
+type Prepared = (Hello, Arc<Kernels>, Arc<Record>, [Event; 2]);
+
 /// All that a rank does alone: a failure becomes every rank's answer.
-fn prepare(device: &Device, config: &CommConfig) -> Result<(Hello, Kernels, Arc<Record>, [Event; 2])> {
+fn prepare(device: &Device, config: &CommConfig) -> Result<Prepared> {
     let facts = device.facts()?;
-    let kernels = Kernels::load(device)?;
+    let kernels = Kernels::new(device)?;
+    // Every rank hears of a pair that no kernel does.
+    sets_of(&config.dtypes, &config.ops)?;
     let hello = hello(device, &facts, &kernels, config)?;
     let events = [Event::new(device)?, Event::new(device)?];
-    Ok((hello, kernels, Arc::new(Record::new(device.machine())?), events))
+    Ok((hello, Arc::new(kernels), Arc::new(Record::new(device.machine())?), events))
 }
 
 fn hello(device: &Device, facts: &DeviceFacts, kernels: &Kernels, config: &CommConfig) -> Result<Hello> {
@@ -159,7 +167,7 @@ fn hello(device: &Device, facts: &DeviceFacts, kernels: &Kernels, config: &CommC
         granularity_bytes: device.granularity_bytes()?,
         stride_bytes: config.stride_bytes.unwrap_or(0),
         timeout_ms: config.timeout_ms,
-        blocks_max: kernels.blocks_max(),
+        sm: kernels.sm(),
         ctas: config.ctas.unwrap_or(0),
         algorithm: config.algorithm.map_or(0, place),
         reserved: 0,
@@ -182,7 +190,7 @@ fn settle(hellos: &[Hello]) -> Result<(Agreed, u64, u64)> {
     let first = hellos[0];
     let agreed = Agreed {
         n_ranks: hellos.len() as u32,
-        blocks_max: hellos.iter().map(|hello| hello.blocks_max).min().unwrap_or(1),
+        sm: hellos.iter().map(|hello| hello.sm).min().unwrap_or(0),
         timeout_ms: first.timeout_ms,
         algorithm: (first.algorithm as usize).checked_sub(1).map(|place| Algorithm::ALL[place]),
         ctas: (first.ctas != 0).then_some(first.ctas),

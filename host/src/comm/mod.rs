@@ -10,6 +10,7 @@ mod launcher;
 mod operations;
 mod order;
 mod picture;
+mod prepare;
 mod processes;
 mod ranks;
 mod record;
@@ -26,13 +27,13 @@ pub use unique_id::UniqueId;
 pub(crate) use worker::lock;
 
 use crate::backend::{CaptureState, Token};
-use crate::collectives::{Plan, Problem};
+use crate::collectives::{Asked, Plan};
 use crate::kernels::Kernels;
 use crate::machine::Device;
 use crate::stream::Stream;
 use crate::symmetric::{
-    Deregistration, DeviceBuffer, Found, Kind, Promise, Registration, Request, SymmetricSpace, Window,
-    WindowInner,
+    Deregistration, DeviceBuffer, Found, Kind, Preparation, Promise, Registration, Request, SymmetricSpace,
+    Window, WindowInner,
 };
 use crate::{Error, ErrorKind, Result};
 use bytemuck::Pod;
@@ -40,11 +41,13 @@ use crossbeam::channel::Receiver;
 use init::Process;
 use operations::Kept;
 use picture::Picture;
+use prepare::Pause;
 use record::Record;
 use rendezvous::Rendezvous;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use symmem_device::kernels::{Dtype, Op};
 use worker::{Shared, Started};
 pub(crate) use worker::{Task, Worker};
 
@@ -69,7 +72,7 @@ pub struct Comm {
     device: Device,
     agreed: Agreed,
     poisoned: Option<Error>,
-    last_plan: Option<(Problem, Plan)>,
+    last_plan: Option<(Asked, Plan)>,
     // From here on in the order in which it must go: worker, kernels, record, space, memory of all ranks.
     worker: Worker,
     shared: Arc<Shared>,
@@ -139,7 +142,7 @@ impl Comm {
             last_plan: None,
             worker,
             shared,
-            kernels: Arc::new(ready.kernels),
+            kernels: ready.kernels,
             record: ready.record,
             space: ready.space,
             process,
@@ -227,6 +230,17 @@ impl Comm {
         };
         self.worker.submit(task);
         answer
+    }
+
+    /// Loads the kernels of all pairs of these types and operations, those that are there already excepted. Collective:
+    /// every rank asks for the same, and every rank's kernels are there before any can launch one. Waits for the operations
+    /// in flight; until it has ended, the communicator refuses others. Replays of graphs are the caller's to keep away.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for a pair that no kernel does, [`ErrorKind::Capture`] as in [`Self::alloc`].
+    pub fn prepare(&self, dtypes: &[Dtype], ops: &[Op]) -> Result<Preparation> {
+        self.ask(Kind::Prepare, self.to_prepare(dtypes, ops))
     }
 
     /// The symmetric space as text: what this process has mapped of each rank and where, the physical memory behind it,
@@ -320,12 +334,12 @@ impl Comm {
         self.agreed
     }
 
-    pub(crate) fn last_plan(&self) -> Option<(Problem, Plan)> {
+    pub(crate) fn last_plan(&self) -> Option<(Asked, Plan)> {
         self.last_plan
     }
 
-    pub(crate) fn keep_plan(&mut self, problem: Problem, plan: Plan) {
-        self.last_plan = Some((problem, plan));
+    pub(crate) fn keep_plan(&mut self, asked: Asked, plan: Plan) {
+        self.last_plan = Some((asked, plan));
     }
 
     pub(crate) fn kernels(&self) -> &Kernels {
@@ -382,6 +396,15 @@ impl Comm {
         self.order().refuse_in_capture("a window cannot be registered")?;
         let (promise, pending) = Promise::new("registering a window", self.patience());
         Ok((Task::Register { request, promise }, Registration::new(pending)))
+    }
+
+    /// [`Self::prepare`] that is not queued yet.
+    pub(crate) fn to_prepare(&self, dtypes: &[Dtype], ops: &[Op]) -> Result<(Task, Preparation)> {
+        let sets = prepare::sets_of(dtypes, ops)?;
+        self.order().refuse_in_capture("kernels cannot be loaded")?;
+        let (promise, pending) = Promise::new("preparing kernels", self.patience());
+        let pause = Pause::new(&self.shared);
+        Ok((Task::Prepare { sets, pause, promise }, Preparation::new(pending)))
     }
 
     /// [`Self::deregister`] that is not queued yet.

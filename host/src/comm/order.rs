@@ -14,11 +14,23 @@ pub(crate) struct StreamOrder {
     last_captured: Option<(u64, Stream)>,
     /// Every live stream that took an operation.
     known: Vec<WeakStream>,
+    /// Reasons to launch nothing.
+    n_pauses: u32,
 }
 
 impl StreamOrder {
     pub(crate) fn new(event: Event) -> Self {
-        Self { event, last_eager: None, last_captured: None, known: Vec::new() }
+        Self { event, last_eager: None, last_captured: None, known: Vec::new(), n_pauses: 0 }
+    }
+
+    /// Lets no operation in before as many calls of [`Self::resume`].
+    pub(crate) fn pause(&mut self) {
+        self.n_pauses += 1;
+    }
+
+    /// See [`Self::pause`].
+    pub(crate) fn resume(&mut self) {
+        self.n_pauses -= 1;
     }
 
     /// Puts the next operation, on `stream`, behind the one before it. Where it is captured, the graph gets what it is
@@ -27,6 +39,10 @@ impl StreamOrder {
     /// Eager operations are ordered by an event when the stream changes. Captured ones are ordered inside their capture
     /// only; replays are ordered by the caller.
     pub(crate) fn enter(&mut self, stream: &Stream, kept: impl FnOnce() -> Token) -> Result<()> {
+        if self.n_pauses > 0 {
+            let hint = "Comm::prepare loads kernels now; wait for its end before the next operation".into();
+            return Err(ErrorKind::NotPrepared { what: "this operation".into(), hint }.into());
+        }
         match stream.capture_state()? {
             CaptureState::None => self.enter_eager(stream),
             CaptureState::Active(id) => {

@@ -8,6 +8,9 @@ use crate::comm::config::CommConfig;
 use crate::comm::init::{Process, Ready, init};
 use crate::comm::operations::Operations;
 use crate::comm::order::StreamOrder;
+use crate::comm::prepare::{Pause, load_when_idle};
+use crate::kernels::Kernels;
+use crate::kernels_ptx::KernelSet;
 use crate::machine::Device;
 use crate::stream::Event;
 use crate::symmetric::{IntervalIndex, Kind, Promise, Registrar, Request, WindowInner};
@@ -28,6 +31,11 @@ pub(crate) enum Task {
     Deregister {
         window: Arc<WindowInner>,
         promise: Promise<bool>,
+    },
+    Prepare {
+        sets: Vec<KernelSet>,
+        pause: Pause,
+        promise: Promise<()>,
     },
     /// What the caller was refused: the other ranks, which may come for it, are told.
     Refused {
@@ -89,9 +97,15 @@ impl Worker {
             let made = make(&device, &process, its_seat.clone(), &config);
             match made {
                 Ok((started_rank, registrar, event)) => {
-                    let shared = started_rank.shared.clone();
+                    let (shared, kernels) = (started_rank.shared.clone(), started_rank.ready.kernels.clone());
                     drop(started.send(Ok(started_rank)));
-                    let registrar = serve(registrar, &process, &shared, &event, &queue);
+                    let registrar = serve(
+                        registrar,
+                        &process,
+                        &Operations { shared: &shared, event: &event },
+                        &kernels,
+                        &queue,
+                    );
                     part(registrar, &process);
                 }
                 Err(error) => drop(started.send(Err(error))),
@@ -182,23 +196,27 @@ fn part(registrar: Registrar, process: &Process) {
 fn serve(
     mut registrar: Registrar,
     process: &Process,
-    shared: &Shared,
-    event: &Event,
+    operations: &Operations<'_>,
+    kernels: &Kernels,
     queue: &Receiver<Task>,
 ) -> Registrar {
-    let operations = Operations { shared, event };
     for task in queue {
         match task {
             Task::Register { request, promise } => {
-                promise.keep(register(&mut registrar, &request, &operations))
+                promise.keep(register(&mut registrar, &request, operations))
             }
             Task::Deregister { window, promise } => {
-                promise.keep(deregister(&mut registrar, window, &operations));
+                promise.keep(deregister(&mut registrar, window, operations));
             }
-            Task::Refused { kind, why } => refuse(&mut registrar, kind, why, &operations),
+            Task::Prepare { sets, pause, promise } => {
+                let loaded = load_when_idle(kernels, &mut registrar, &sets, operations);
+                drop(pause);
+                promise.keep(loaded);
+            }
+            Task::Refused { kind, why } => refuse(&mut registrar, kind, why, operations),
         }
     }
-    if shared.is_cut_short.load(Ordering::Acquire) {
+    if operations.shared.is_cut_short.load(Ordering::Acquire) {
         process.keep(std::mem::take(&mut registrar.backings));
     }
     registrar

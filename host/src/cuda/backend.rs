@@ -51,6 +51,10 @@ unsafe impl Backend for CudaMachine {
         vmm::retain(&self.devices, address)
     }
 
+    fn mem_is_exportable(&self, physical: PhysicalHandle) -> Result<bool> {
+        vmm::is_exportable(&self.devices, physical)
+    }
+
     fn mem_export(&self, physical: PhysicalHandle) -> Result<OwnedFd> {
         vmm::export(&self.devices, physical)
     }

@@ -3,10 +3,10 @@
 
 use super::check::call;
 use super::device::Devices;
+use super::properties::Properties;
 use crate::Result;
 use crate::backend::{FabricHandle, PhysicalHandle};
-use cust_raw::CUmemAllocationProp;
-use std::ffi::{c_int, c_uchar, c_uint, c_ushort, c_void};
+use std::ffi::{c_int, c_uint};
 
 /// `CU_MEM_HANDLE_TYPE_FABRIC`, which `cust_raw`'s enum lacks.
 const FABRIC: c_uint = 8;
@@ -15,36 +15,13 @@ const PINNED: c_uint = 1;
 /// `CU_MEM_LOCATION_TYPE_DEVICE`.
 const DEVICE: c_uint = 1;
 
-/// `CUmemAllocationProp` with plain numbers for its enums.
-#[repr(C)]
-struct Properties {
-    kind: c_uint,
-    handle_types: c_uint,
-    location_kind: c_uint,
-    location: c_int,
-    win32_handle_metadata: *mut c_void,
-    compression: c_uchar,
-    rdma_capable: c_uchar,
-    usage: c_ushort,
-    reserved: [c_uchar; 4],
-}
-
-const _: () = {
-    assert!(size_of::<Properties>() == size_of::<CUmemAllocationProp>());
-    assert!(align_of::<Properties>() == align_of::<CUmemAllocationProp>());
-};
-
 fn properties(ordinal: c_int) -> Properties {
     Properties {
         kind: PINNED,
         handle_types: FABRIC,
         location_kind: DEVICE,
         location: ordinal,
-        win32_handle_metadata: std::ptr::null_mut(),
-        compression: 0,
-        rdma_capable: 0,
-        usage: 0,
-        reserved: [0; 4],
+        ..Properties::ZERO
     }
 }
 

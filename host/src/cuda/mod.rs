@@ -30,6 +30,7 @@ mod host_memory;
 mod launch;
 mod module;
 mod plain;
+mod properties;
 mod stream;
 mod vmm;
 

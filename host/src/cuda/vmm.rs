@@ -2,6 +2,7 @@
 
 use super::check::call;
 use super::device::Devices;
+use super::properties::Properties;
 use crate::backend::{Access, Granularity, PhysicalHandle, PointerFacts};
 use crate::{ErrorKind, Result};
 use cust_raw::{
@@ -68,6 +69,22 @@ pub(super) fn retain(devices: &Devices, address: u64) -> Result<PhysicalHandle> 
         unsafe { call!(cuMemRetainAllocationHandle(&mut handle, pointer), "{address:#x}") }
     })?;
     Ok(PhysicalHandle(handle))
+}
+
+/// Whether a physical allocation was made to be exported as a file descriptor.
+pub(super) fn is_exportable(devices: &Devices, physical: PhysicalHandle) -> Result<bool> {
+    let mut properties = Properties::ZERO;
+    devices.within_any(|| {
+        // SAFETY: the driver writes a `CUmemAllocationProp`, whose fields `Properties` has in the same places.
+        unsafe {
+            call!(
+                cuMemGetAllocationPropertiesFromHandle((&raw mut properties).cast(), physical.0),
+                "{:#x}",
+                physical.0
+            )
+        }
+    })?;
+    Ok(properties.handle_types & FILE_DESCRIPTOR != 0)
 }
 
 /// Exports a physical allocation as a file descriptor that child processes do not inherit.

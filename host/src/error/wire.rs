@@ -158,6 +158,7 @@ kinds! {
     24 Fault { report }
     25 Io { what, reason }
     26 BadMessage { rank, step, reason }
+    27 NotPrepared { what, hint }
 }
 
 #[cfg(test)]

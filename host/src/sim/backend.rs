@@ -81,6 +81,10 @@ unsafe impl Backend for SimMachine {
         self.lock().memory.retain(address)
     }
 
+    fn mem_is_exportable(&self, physical: PhysicalHandle) -> Result<bool> {
+        self.lock().memory.is_exportable(physical)
+    }
+
     fn mem_export(&self, physical: PhysicalHandle) -> Result<OwnedFd> {
         self.lock().memory.export(physical)
     }

@@ -87,14 +87,11 @@ impl Memory {
             );
             return Err(ErrorKind::Foreign { what, detail }.into());
         }
-        // The descriptor is closed at once: it shows that a peer in another process could have the memory.
-        physical.export().map_err(|error| {
-            refused(
-                error,
-                || format!("memory at {reached:#x} that cannot be exported"),
-                "create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in requestedHandleTypes, or use Comm::alloc",
-            )
-        })?;
+        if !physical.is_exportable()? {
+            let what = format!("memory at {reached:#x} that cannot be exported");
+            let hint = "create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in requestedHandleTypes, or use Comm::alloc";
+            return Err(ErrorKind::Unsupported { what, hint: hint.into() }.into());
+        }
         self.segments.push(Arc::new(physical));
         Ok(found)
     }

@@ -22,7 +22,7 @@ pub(crate) use index::{Found, IntervalIndex};
 pub(crate) use memory::Memory;
 pub use offset::{AllocOffset, FlatOffset, WindowOffset};
 pub(crate) use pending::{Awaited, Promise};
-pub use pending::{Deregistration, Registration};
+pub use pending::{Deregistration, Preparation, Registration};
 pub(crate) use registration::{Registrar, Request};
 pub use space::SymmetricSpace;
 pub(crate) use turn::{Kind, Turn};

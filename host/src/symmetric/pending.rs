@@ -198,6 +198,37 @@ impl Deregistration {
     }
 }
 
+/// Kernels that are being loaded. Collective: it ends when all ranks have asked for the same.
+#[derive(Debug)]
+#[must_use = "operations are refused until it has ended"]
+pub struct Preparation {
+    pending: Pending<()>,
+}
+
+impl Preparation {
+    pub(crate) fn new(pending: Pending<()>) -> Self {
+        Self { pending }
+    }
+
+    pub(crate) fn watch(&self) -> Watch<()> {
+        self.pending.watch()
+    }
+
+    /// Whether [`Self::wait`] will return at once.
+    pub fn is_done(&self) -> bool {
+        self.pending.is_done()
+    }
+
+    /// Waits until the kernels are loaded on all ranks.
+    ///
+    /// # Errors
+    ///
+    /// The same on all ranks, as [`Registration::wait`]; nothing is loaded then that was not before.
+    pub fn wait(self) -> Result<()> {
+        self.pending.wait(self.pending.deadline)
+    }
+}
+
 /// Something in progress, whatever its result.
 pub(crate) trait Awaited {
     /// Waits until it has ended, or its deadline has passed.

@@ -143,7 +143,13 @@ impl Registrar {
         self.meet(kind, Some(why), operations)
     }
 
-    fn meet(&mut self, kind: Kind, refusal: Option<Error>, operations: &Operations<'_>) -> Result<()> {
+    /// All ranks meet for a request.
+    pub(crate) fn meet(
+        &mut self,
+        kind: Kind,
+        refusal: Option<Error>,
+        operations: &Operations<'_>,
+    ) -> Result<()> {
         let patience = operations.shared.host_timeout;
         meet(&*self.bootstrap, &mut self.turn, kind, refusal, patience)
     }

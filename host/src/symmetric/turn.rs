@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Register,
+    /// Of kernels. Counted with the registrations: every rank must come.
+    Prepare,
     /// Of the window of that registration; `None` for one that is not this communicator's.
     Deregister {
         number: Option<u64>,
@@ -48,7 +50,7 @@ struct Ask {
 struct Head {
     registrations: u64,
     deregistrations: u64,
-    /// 0 register, 1 deregister, 2 deregister what is no window of this communicator.
+    /// 0 register, 1 deregister, 2 deregister what is no window of this communicator, 3 prepare.
     kind: u64,
     number: u64,
 }
@@ -72,7 +74,7 @@ impl Turn {
 
     fn after(self, kind: Kind) -> Self {
         match kind {
-            Kind::Register => Self { registrations: self.registrations + 1, ..self },
+            Kind::Register | Kind::Prepare => Self { registrations: self.registrations + 1, ..self },
             Kind::Deregister { .. } => Self { deregistrations: self.deregistrations + 1, ..self },
         }
     }
@@ -90,6 +92,7 @@ impl Ask {
     fn to_bytes(&self) -> Vec<u8> {
         let (kind, number) = match self.kind {
             Kind::Register => (0, 0),
+            Kind::Prepare => (3, 0),
             Kind::Deregister { number } => (if number.is_some() { 1 } else { 2 }, number.unwrap_or(0)),
         };
         let Turn { registrations, deregistrations } = self.turn;
@@ -106,6 +109,7 @@ impl Ask {
             0 => Kind::Register,
             1 => Kind::Deregister { number: Some(head.number) },
             2 => Kind::Deregister { number: None },
+            3 => Kind::Prepare,
             _ => return None,
         };
         let refusal = if refusal.is_empty() { None } else { Some(Error::from_bytes(refusal)?) };
@@ -113,8 +117,8 @@ impl Ask {
         Some(Self { turn: Turn { registrations, deregistrations }, kind, refusal })
     }
 
-    fn is_registration(&self) -> bool {
-        self.kind == Kind::Register
+    fn is_deregistration(&self) -> bool {
+        matches!(self.kind, Kind::Deregister { .. })
     }
 }
 
@@ -122,6 +126,7 @@ impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             Kind::Register => write!(f, "registration {}", self.turn.registrations),
+            Kind::Prepare => write!(f, "loading of kernels, as request {}", self.turn.registrations),
             Kind::Deregister { number: Some(number) } => write!(f, "deregistration of window {number}"),
             Kind::Deregister { number: None } => write!(f, "deregistration of a foreign window"),
         }
@@ -181,7 +186,7 @@ fn decide(asks: &[Ask]) -> Verdict {
     }
     if asks.iter().any(|ask| ask.kind != asks[0].kind) {
         let deregistrations = latest(|ask| ask.turn.deregistrations);
-        let late = ranks(&|ask| !ask.is_registration() && ask.turn.deregistrations < deregistrations);
+        let late = ranks(&|ask| ask.is_deregistration() && ask.turn.deregistrations < deregistrations);
         if !late.is_empty() {
             return Verdict::Late(late);
         }
@@ -231,6 +236,12 @@ mod tests {
             // Rank 1 dropped what rank 0 asked to deregister.
             ([ask(3, 1, register), ask(3, 0, register)], "together"),
             ([ask(3, 1, of(2)), ask(3, 0, of(2))], "together"),
+            ([ask(3, 0, Kind::Prepare), ask(3, 1, Kind::Prepare)], "together"),
+            ([ask(3, 0, register), ask(2, 0, Kind::Prepare)], "late [1]"),
+            (
+                [ask(3, 0, register), ask(3, 0, Kind::Prepare)],
+                "rank 0 registration 3; rank 1 loading of kernels",
+            ),
             ([ask(3, 0, register), ask(2, 0, register)], "late [1]"),
             ([ask(2, 0, of(1)), ask(3, 0, register)], "late [0]"),
             ([ask(3, 0, of(1)), ask(2, 5, register)], "late [1]"),
@@ -266,7 +277,7 @@ mod tests {
     proptest! {
         #[test]
         fn arrives_as_it_was(registrations: u64, deregistrations: u64, number: Option<u64>, refuses: bool) {
-            for kind in [Kind::Register, Kind::Deregister { number }] {
+            for kind in [Kind::Register, Kind::Prepare, Kind::Deregister { number }] {
                 let whole = ask(registrations, deregistrations, kind);
                 let whole = if refuses { refusing(whole) } else { whole };
                 let bytes = whole.to_bytes();
@@ -319,6 +330,7 @@ mod tests {
             let Some(&step) = program.get(self.at).filter(|_| self.here.is_none()) else { return };
             let kind = match self.windows.len() {
                 n if n > 0 && step % 2 == 1 => of(self.windows[step as usize / 2 % n]),
+                _ if step % 16 == 0 => Kind::Prepare,
                 _ => Kind::Register,
             };
             self.here = Some(Ask { turn: self.turn, kind, refusal: None });

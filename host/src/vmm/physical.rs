@@ -61,6 +61,15 @@ impl PhysicalAllocation {
         self.machine.backend().mem_export(self.handle)
     }
 
+    /// Whether [`Self::export`] would succeed.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn is_exportable(&self) -> Result<bool> {
+        self.machine.backend().mem_is_exportable(self.handle)
+    }
+
     /// Length in bytes: a multiple of the granularity.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes

@@ -67,7 +67,10 @@ fn no_peer_access(context: &Context) -> Result<()> {
 }
 
 fn driver_too_old(context: &Context) -> Result<()> {
-    let (old, ptx) = ((11, 3), symmem::kernels_ptx::ptx_for(90).map(|module| module.version));
+    let (old, ptx) = (
+        (11, 3),
+        symmem::kernels_ptx::MODULES.iter().find(|module| module.sm == 90).map(|module| module.version),
+    );
     let machine = context.machine_with(|sim| sim.driver_version = old)?;
     let Some((major, minor)) = ptx else { anyhow::bail!("this build has no PTX for sm_90") };
     let needed = symmem::ptx_version::first_cuda((major, minor));

@@ -3,7 +3,7 @@
 use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context};
 use crate::random::{Random, Values};
-use crate::rig::Rig;
+use crate::rig::{Rig, every_op};
 use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
 use symmem::symmetric::FlatOffset;
@@ -53,7 +53,7 @@ fn crosses_the_wrap(
 ) -> Result<()> {
     let machine = context.machine()?;
     let n_ranks = machine.device_count().min(3);
-    let config = CommConfig { algorithm: Some(algorithm), ctas, ..CommConfig::default() };
+    let config = CommConfig { algorithm: Some(algorithm), ctas, ..every_op() };
     let mut rig = Rig::with(&machine, n_ranks, &config)?;
     let mut field = Field::new(&rig, 64 << 10, 12)?;
     let mut random = Random::new(13);
@@ -73,7 +73,7 @@ fn crosses_the_wrap(
 /// banks tells the old slots from the new.
 fn takes_no_old_slot_for_new(context: &Context) -> Result<()> {
     const LARGE: u64 = 1000;
-    let config = CommConfig { algorithm: Some(Algorithm::Ll), ctas: Some(1), ..CommConfig::default() };
+    let config = CommConfig { algorithm: Some(Algorithm::Ll), ctas: Some(1), ..every_op() };
     for collective in Collective::ALL {
         let mut rig = Rig::with(&context.machine()?, 2, &config)?;
         let mut field = Field::new(&rig, 64 << 10, 14)?;

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use symmem::sim::OnStall;
-use symmem::{Comm, CommConfig, Machine, Op, Window};
+use symmem::{Comm, CommConfig, Dtype, Machine, Op, Window};
 
 const N_RANKS: u32 = 3;
 /// The ranks, and their devices, on which calls fail: in a brief run the first of them. Rank 0 decides offsets.
@@ -42,6 +42,7 @@ pub(super) fn cases() -> Vec<Case> {
         ("init", Phase { is_set_up: false, ..phase(init) }),
         ("alloc", Phase { is_forgiven: true, ..phase(alloc) }),
         ("register", Phase { is_forgiven: true, ..phase(register) }),
+        ("prepare", Phase { is_forgiven: true, ..phase(prepare) }),
         ("collective", phase(collective)),
         ("deregister", Phase { is_forgiven: true, ..phase(deregister) }),
         ("teardown", phase(teardown)),
@@ -226,6 +227,10 @@ fn register(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
     let asked: Vec<_> =
         asked.map(|(comm, memory)| comm.register::<f32>(memory.address() + 256, COUNT)).collect();
     Ok(told(asked.into_iter().map(|asked| asked.and_then(symmem::Registration::wait)).collect()))
+}
+
+fn prepare(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+    Ok(set_up(scene)?.rig.prepare(&[Dtype::F32], &[Op::Max, Op::Min]))
 }
 
 /// Two operations, and one more after a fault: whoever did not hear of it in one hears of it in the next.

@@ -7,7 +7,7 @@ use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context, RunsOn};
 use crate::pairwise;
 use crate::random::{Random, Values};
-use crate::rig::Rig;
+use crate::rig::{Rig, every_op};
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 use symmem::{Algorithm, Collective, CommConfig, Dtype, Op};
@@ -141,7 +141,7 @@ fn few(collective: Collective) -> Vec<Operation> {
 
 fn run(context: &Context, team: Team, operations: &[Operation]) -> Result<()> {
     let machine = context.machine()?;
-    let config = CommConfig { algorithm: Some(team.algorithm), ctas: team.blocks, ..CommConfig::default() };
+    let config = CommConfig { algorithm: Some(team.algorithm), ctas: team.blocks, ..every_op() };
     let mut rig = Rig::with(&machine, team.ranks, &config)?;
     let ends = operations.iter().map(|operation| {
         let end = if operation.in_place { operation.input.offset } else { operation.output.offset };

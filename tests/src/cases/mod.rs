@@ -13,6 +13,7 @@ mod late_launches;
 mod late_ranks;
 mod lifetimes;
 mod matrix;
+mod prepare;
 pub(crate) mod processes;
 mod registration;
 mod registration_errors;
@@ -41,6 +42,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         late_ranks::cases(),
         late_launches::cases(),
         lifetimes::cases(),
+        prepare::cases(),
         processes::cases(),
         bad_input::cases(),
         faults::cases(),

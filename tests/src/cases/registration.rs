@@ -62,6 +62,9 @@ fn user_memory(context: &Context) -> Result<()> {
     for memory in &memory {
         ensure!(memory.read(0, PART_BYTES as usize)? == bytemuck::bytes_of(&expected));
     }
+    for prepared in rig.prepare(&[symmem::Dtype::F32], &[Op::Max]) {
+        prepared?;
+    }
     // By the caller's own addresses as well.
     let addresses: Vec<u64> = memory.iter().map(UserMemory::address).collect();
     rig.each(|comm, stream| {

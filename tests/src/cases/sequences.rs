@@ -3,7 +3,7 @@
 use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context};
 use crate::random::{Random, Values};
-use crate::rig::Rig;
+use crate::rig::{Rig, every_op};
 use anyhow::{Context as _, Result};
 use symmem::{Algorithm, Collective, CommConfig, Dtype, Op};
 
@@ -68,7 +68,7 @@ fn every_order(
     algorithm: Algorithm,
     ctas: Option<u32>,
 ) -> Result<()> {
-    let config = CommConfig { algorithm: Some(algorithm), ctas, ..CommConfig::default() };
+    let config = CommConfig { algorithm: Some(algorithm), ctas, ..every_op() };
     let mut rig = Rig::with(&context.machine()?, 2, &config)?;
     let mut field = Field::new(&rig, (GUARD_BYTES + PITCH_BYTES * SIZES.len() as u64) as usize, 3)?;
     let mut random = Random::new(4);
@@ -87,7 +87,7 @@ fn every_order(
 fn one_communicator_mixes_algorithms(context: &Context) -> Result<()> {
     let machine = context.machine()?;
     let n_ranks = machine.device_count().min(5);
-    let mut rig = Rig::new(&machine, n_ranks)?;
+    let mut rig = Rig::with(&machine, n_ranks, &every_op())?;
     // Above this many bytes the plan takes a barrier kernel.
     let ll_bytes_max = (512 << 10) / u64::from(n_ranks - 1);
     let mut field = Field::new(&rig, (ll_bytes_max as usize + 4096) * n_ranks as usize, 5)?;
@@ -127,7 +127,7 @@ fn communicators_take_turns(context: &Context) -> Result<()> {
     ];
     let mut random = Random::new(7);
     let mut made = settings.map(|(algorithm, ctas)| -> Result<(Rig, Field)> {
-        let rig = Rig::with(&machine, 2, &CommConfig { algorithm, ctas, ..CommConfig::default() })?;
+        let rig = Rig::with(&machine, 2, &CommConfig { algorithm, ctas, ..every_op() })?;
         let field = Field::new(&rig, PITCH_BYTES as usize, 8)?;
         Ok((rig, field))
     });
@@ -147,7 +147,7 @@ fn devices_in_another_order(context: &Context) -> Result<()> {
     let machine = context.machine()?;
     let devices = [2, 0, 1].map(|index| machine.device(index));
     let devices = devices.into_iter().collect::<symmem::Result<Vec<_>>>()?;
-    let mut rig = Rig::on(&devices, &CommConfig::default())?;
+    let mut rig = Rig::on(&devices, &every_op())?;
     let mut field = Field::new(&rig, PITCH_BYTES as usize, 9)?;
     let mut random = Random::new(10);
     for collective in Collective::ALL {
@@ -162,7 +162,7 @@ fn same_bits(context: &Context) -> Result<()> {
     let n_ranks = machine.device_count().min(3);
     for dtype in Dtype::ALL {
         let results = [Algorithm::Ll, Algorithm::TwoShotLdSt].map(|algorithm| -> Result<Vec<u8>> {
-            let config = CommConfig { algorithm: Some(algorithm), ..CommConfig::default() };
+            let config = CommConfig { algorithm: Some(algorithm), ..every_op() };
             let mut rig = Rig::with(&machine, n_ranks, &config)?;
             let mut random = Random::new(11);
             let mut data = rig.alloc::<u8>(dtype.bytes() as usize * 1501)?;

@@ -3,7 +3,7 @@
 use crate::chain::{self, COUNT, op};
 use crate::harness::{Case, Context};
 use crate::random::Random;
-use crate::rig::Rig;
+use crate::rig::{Rig, every_op};
 use anyhow::Result;
 use symmem::{Algorithm, Comm, CommConfig, Op, Stream, Window};
 
@@ -26,7 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
 fn rig_for(context: &Context, algorithm: Algorithm) -> Result<Rig> {
     let machine = context.machine()?;
     let n_ranks = machine.device_count().min(3);
-    Rig::with(&machine, n_ranks, &CommConfig { algorithm: Some(algorithm), ..CommConfig::default() })
+    Rig::with(&machine, n_ranks, &CommConfig { algorithm: Some(algorithm), ..every_op() })
 }
 
 /// In place, one after the other, every time on another stream, and no rank waits before the end.

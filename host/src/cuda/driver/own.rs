@@ -59,6 +59,8 @@ driver_functions! { by hand {
     fn cuMemImportFromShareableHandle(
         handle: *mut CUmemGenericAllocationHandle, os_handle: *mut c_void, sh_handle_type: c_uint
     );
+    // The answer may hold combinations of handle types that `cust_raw`'s enum has no place for.
+    fn cuMemGetAllocationPropertiesFromHandle(properties: *mut c_void, handle: CUmemGenericAllocationHandle);
     // `cust_raw` lacks the attributes of mappings.
     fn cuPointerGetAttribute(data: *mut c_void, attribute: c_int, ptr: CUdeviceptr);
     // Answers words that later drivers may extend.

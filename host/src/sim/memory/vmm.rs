@@ -74,6 +74,11 @@ impl Memory {
     }
 
     /// `cuMemExportToShareableHandle`.
+    pub(crate) fn is_exportable(&self, handle: PhysicalHandle) -> Result<bool> {
+        Ok(self.allocation(self.referenced(handle, "cuMemGetAllocationPropertiesFromHandle")?).exportable)
+    }
+
+    /// `cuMemExportToShareableHandle`.
     pub(crate) fn export(&self, handle: PhysicalHandle) -> Result<OwnedFd> {
         const CALL: &str = "cuMemExportToShareableHandle";
         let memory = self.allocation(self.referenced(handle, CALL)?);

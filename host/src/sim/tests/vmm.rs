@@ -27,6 +27,7 @@ const REFUSALS: &[(&str, u32, Refusal)] = &[
     ("create more than there is", 2, |m, _, _| m.mem_create(0, 8 * GRAIN).map(drop)),
     ("release a dead handle", 1, |m, _, _| m.mem_release(PhysicalHandle(99))),
     ("release twice", 1, |m, _, p| m.mem_release(p).and_then(|()| m.mem_release(p))),
+    ("ask about a dead handle", 1, |m, _, _| m.mem_is_exportable(PhysicalHandle(99)).map(drop)),
     ("export a dead handle", 1, |m, _, _| m.mem_export(PhysicalHandle(99)).map(drop)),
     ("retain an unmapped address", 1, |m, a, _| m.mem_retain(a + GRAIN).map(drop)),
     ("retain host memory", 1, |m, _, _| m.mem_retain(m.host_alloc(1)?.device).map(drop)),
