@@ -259,6 +259,15 @@ impl Device {
         self.machine.backend().granularity(self.index)
     }
 
+    /// Whether it can be in the team of a multicast object; no device can where [`crate::multicast_switch`] is off.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn multicast_supported(&self) -> Result<bool> {
+        self.machine.backend().multicast_supported(self.index)
+    }
+
     /// The recommended granularity in bytes, which all memory of this crate has.
     ///
     /// # Errors

@@ -150,6 +150,7 @@ impl Comm {
             record: self.record_address(),
             rank: self.rank(),
             n_ranks: self.n_ranks(),
+            base_mc: self.multicast_base().unwrap_or(0),
         }
     }
 }

@@ -32,12 +32,11 @@ use crate::collectives::{Asked, Plan};
 use crate::kernels::Kernels;
 use crate::machine::Device;
 use crate::stream::Stream;
-use crate::symmetric::{Found, SymmetricSpace, WindowInner};
+use crate::symmetric::{FlatOffset, Found, Multicast, SymmetricSpace, WindowInner};
 use crate::{Error, ErrorKind, Result};
 use crossbeam::channel::Receiver;
 use init::Process;
 use operations::Kept;
-use picture::Picture;
 use record::Record;
 use rendezvous::Rendezvous;
 use std::sync::Arc;
@@ -47,7 +46,7 @@ use worker::{Shared, Started};
 pub(crate) use worker::{Task, Worker};
 
 /// How many host deadlines a caller waits for its worker: a registration is a handful of exchanges with one each.
-const EXCHANGES_MAX: u32 = 12;
+const EXCHANGES_MAX: u32 = 20;
 /// How long a destructor waits: for operations in flight before it ends their waits, and for the other ranks.
 pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -74,6 +73,7 @@ pub struct Comm {
     kernels: Arc<Kernels>,
     record: Arc<Record>,
     space: Arc<SymmetricSpace>,
+    multicast: Multicast,
     /// `DevBase` of all ranks of this process.
     process: Arc<Process>,
 }
@@ -140,6 +140,7 @@ impl Comm {
             kernels: ready.kernels,
             record: ready.record,
             space: ready.space,
+            multicast: ready.multicast,
             process,
         }
     }
@@ -164,15 +165,10 @@ impl Comm {
         &self.space
     }
 
-    /// The symmetric space as text: what this process has mapped of each rank and where, the physical memory behind it,
-    /// who may access it, and this rank's windows.
-    pub fn describe(&self) -> String {
-        self.picture().to_string()
-    }
-
-    /// As [`Self::describe`], as a drawing in SVG.
-    pub fn describe_svg(&self) -> String {
-        self.picture().svg()
+    /// Address of the multicast space, in which the byte at an offset stands for the byte of every rank at that offset of
+    /// its part; `None` without multicast, which is the same on all ranks ([`Self::describe`] says why).
+    pub fn multicast_base(&self) -> Option<u64> {
+        self.multicast.space().map(|space| space.address(FlatOffset::new(0)))
     }
 
     /// Waits for `stream`, then says whether all went well: what a kernel of this rank reported by then is returned.
@@ -282,11 +278,6 @@ impl Comm {
 
     pub(crate) fn order(&self) -> std::sync::MutexGuard<'_, StreamOrder> {
         lock(&self.shared.order)
-    }
-
-    fn picture(&self) -> Picture {
-        let windows = lock(&self.shared.windows).live();
-        Picture::new((self.id, self.rank, self.n_ranks()), &self.space, &windows)
     }
 
     pub(crate) fn worker(&self) -> &Worker {

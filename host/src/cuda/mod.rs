@@ -6,6 +6,7 @@
 //! | `backend` | the seam's calls, each answered by one of the files below |
 //! | `device` | devices and their primary contexts |
 //! | `vmm` | physical memory, reservations, mappings, access rights |
+//! | `multicast` | multicast objects |
 //! | `fabric` | physical memory that other hosts can import |
 //! | `plain` | memory of one device with an address |
 //! | `host_memory` | pinned host memory |
@@ -29,6 +30,7 @@ mod handle;
 mod host_memory;
 mod launch;
 mod module;
+mod multicast;
 mod plain;
 mod properties;
 mod stream;

@@ -1,8 +1,10 @@
 //! The simulated machine behind the seam.
 
+use super::config::MulticastCall;
 use super::engine::resident_blocks;
 use super::machine::SimMachine;
 use super::memory::GRANULARITY_BYTES;
+use super::result::NOT_SUPPORTED;
 use crate::backend::{
     Access, Backend, CaptureState, DeviceFacts, EventHandle, FabricHandle, FunctionFacts, FunctionHandle,
     Granularity, GraphExecHandle, GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind,
@@ -115,7 +117,11 @@ unsafe impl Backend for SimMachine {
     }
 
     fn mem_map(&self, address: u64, len_bytes: u64, physical: PhysicalHandle) -> Result<()> {
-        self.lock().memory.map_at(address, len_bytes, physical)
+        let mut core = self.with_team("cuMemMap", physical)?;
+        if core.memory.is_multicast(physical) {
+            self.multicast_fault(&mut core, MulticastCall::Map, None)?;
+        }
+        core.memory.map_at(address, len_bytes, physical)
     }
 
     fn mem_unmap(&self, address: u64, len_bytes: u64) -> Result<()> {
@@ -136,6 +142,60 @@ unsafe impl Backend for SimMachine {
     fn mem_free(&self, device: u32, address: u64) -> Result<()> {
         self.check_device(device)?;
         self.lock().memory.free(device, address)
+    }
+
+    fn multicast_supported(&self, device: u32) -> Result<bool> {
+        self.check_device(device)?;
+        Ok(self.has_multicast(device))
+    }
+
+    fn multicast_granularity(&self, _: u32, _: u64) -> Result<Granularity> {
+        self.require_any_multicast("cuMulticastGetGranularity")?;
+        Ok(Granularity { minimum_bytes: GRANULARITY_BYTES, recommended_bytes: GRANULARITY_BYTES })
+    }
+
+    fn multicast_create(&self, n_devices: u32, len_bytes: u64) -> Result<PhysicalHandle> {
+        self.require_any_multicast("cuMulticastCreate")?;
+        let mut core = self.lock();
+        self.multicast_fault(&mut core, MulticastCall::Create, None)?;
+        core.memory.multicast_create(n_devices, len_bytes, self.config.multicast_objects_max)
+    }
+
+    fn multicast_add_device(&self, multicast: PhysicalHandle, device: u32) -> Result<()> {
+        self.check_device(device)?;
+        if !self.has_multicast(device) {
+            let operand = format!("device {device}, which has no multicast");
+            return Err(NOT_SUPPORTED.of("cuMulticastAddDevice", operand));
+        }
+        self.change(|core| {
+            self.multicast_fault(core, MulticastCall::AddDevice, Some(device))?;
+            core.memory.multicast_add(multicast, device)
+        })
+    }
+
+    fn multicast_bind(
+        &self,
+        multicast: PhysicalHandle,
+        offset_bytes: u64,
+        physical: PhysicalHandle,
+        physical_offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<()> {
+        let mut core = self.with_team("cuMulticastBindMem", multicast)?;
+        let device = core.memory.owner_of(physical);
+        self.multicast_fault(&mut core, MulticastCall::Bind, device)?;
+        core.memory.multicast_bind(multicast, offset_bytes, physical, physical_offset_bytes, len_bytes)
+    }
+
+    fn multicast_unbind(
+        &self,
+        multicast: PhysicalHandle,
+        device: u32,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<()> {
+        self.check_device(device)?;
+        self.lock().memory.multicast_unbind(multicast, device, offset_bytes, len_bytes)
     }
 
     fn pointer_facts(&self, address: u64) -> Result<PointerFacts> {

@@ -94,6 +94,52 @@ pub enum AtomicOp {
     MaxSigned,
 }
 
+/// What a `multimem` instruction does with the memory behind its address (PTX ISA 9.7.9.14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MultimemOp {
+    /// `multimem.ld_reduce`: joins the values of all devices.
+    LoadReduce(Reduction),
+    /// `multimem.st`: stores to all devices.
+    Store,
+    /// `multimem.red`: joins a value with what each device has.
+    Reduce(Reduction),
+}
+
+/// How values are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reduction {
+    /// The operation.
+    pub op: ReductionOp,
+    /// What an element holds; one of 4 bytes holds two f16 or bf16.
+    pub element: ElementKind,
+    /// `.acc::f32`: f16 and bf16 are added in f32 and rounded once.
+    pub is_wide: bool,
+}
+
+/// Operation of a reduction over devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ReductionOp {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+}
+
+/// What an element of a reduction holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ElementKind {
+    Unsigned,
+    Signed,
+    F16,
+    Bf16,
+    F32,
+    F64,
+}
+
 /// Fence (PTX ISA 9.7.13.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fence {
@@ -228,6 +274,22 @@ pub enum Fault {
         /// First byte of the access.
         address: u64,
     },
+    /// A load, store or atomic by a multicast address, or a `multimem` instruction by another (PTX ISA 9.7.9.14).
+    Multicast {
+        /// First byte of the access.
+        address: u64,
+        /// It is a multicast address.
+        is_multicast: bool,
+    },
+    /// A device of the team has nothing bound behind a multicast address.
+    Unbound {
+        /// First byte of the access.
+        address: u64,
+        /// The device.
+        device: u32,
+        /// It has, but by another process whose memory this one has not imported: a limit of the simulated machine.
+        by_other_process: bool,
+    },
     /// The device has no such right on the mapping.
     Rights {
         /// First byte of the access.
@@ -283,6 +345,19 @@ pub trait Environment {
         operand: u64,
         second: u64,
     ) -> Result<u64, Fault>;
+    /// Does what a `multimem` instruction does; gives what `ld_reduce` loads.
+    ///
+    /// # Errors
+    ///
+    /// The fault, where memory or its access rights forbid it.
+    fn multimem(
+        &mut self,
+        pc: u32,
+        access: MemoryAccess,
+        op: MultimemOp,
+        address: u64,
+        values: &Lanes,
+    ) -> Result<Lanes, Fault>;
     /// Orders accesses.
     fn fence(&mut self, pc: u32, fence: Fence);
     /// Bytes of the launch's parameters.

@@ -15,6 +15,7 @@ use super::config::{OnStall, SimConfig};
 use super::driver::Driver;
 use super::engine::{self, Run, RunEnd};
 use super::memory::Memory;
+use super::multicast::TeamWait;
 use super::report;
 use crate::backend::{PhysicalHandle, StreamHandle};
 use crate::{ErrorKind, Result};
@@ -41,8 +42,8 @@ const YIELDS_MAX: u32 = 1000;
 pub struct SimMachine {
     pub(super) config: SimConfig,
     core: Mutex<Core>,
-    /// Signalled when work is put in or dropped.
-    changed: Condvar,
+    /// Signalled when work is put in or dropped, and when a team grows.
+    pub(super) changed: Condvar,
     /// Host threads that want the lock.
     n_waiting: AtomicUsize,
     /// How often the lock was taken.
@@ -63,6 +64,10 @@ pub(super) struct Core {
     stall: Option<Stall>,
     /// Instructions counted when a kernel last began or ended.
     instructions_at_milestone: u64,
+    /// Host threads that wait for the team of a multicast object.
+    pub(super) team_waits: Vec<TeamWait>,
+    /// How often [`SimConfig::multicast_fault`] still comes to pass.
+    pub(super) multicast_faults_left: u32,
 }
 
 /// When the machine stalled, and what would show that it has moved since.
@@ -86,6 +91,8 @@ pub struct LiveCounts {
     pub host_allocations: usize,
     /// Plain allocations of device memory.
     pub plain_allocations: usize,
+    /// Memory bound to multicast objects.
+    pub multicast_bindings: usize,
     /// Streams.
     pub streams: usize,
     /// Events.
@@ -121,6 +128,8 @@ impl SimMachine {
             n_changes: 0,
             stall: None,
             instructions_at_milestone: 0,
+            team_waits: Vec::new(),
+            multicast_faults_left: config.multicast_fault.map_or(0, |fault| fault.n_times),
         };
         Ok(Arc::new(Self {
             config,
@@ -156,6 +165,7 @@ impl SimMachine {
             reservations: memory.reservations,
             host_allocations: memory.host_allocations,
             plain_allocations: memory.plain_allocations,
+            multicast_bindings: memory.multicast_bindings,
             streams: driver.streams,
             events: driver.events,
             modules: driver.modules,
@@ -251,7 +261,7 @@ impl SimMachine {
 
     /// How long others are given. Another process may be slow to be scheduled, and says by closing its sockets that it
     /// has died.
-    fn grace(&self, core: &Core) -> Duration {
+    pub(super) fn grace(&self, core: &Core) -> Duration {
         let SimConfig { stall_grace_ms, stall_grace_shared_ms, .. } = self.config;
         Duration::from_millis(if core.memory.is_shared() { stall_grace_shared_ms } else { stall_grace_ms })
     }
@@ -283,6 +293,10 @@ impl Core {
     fn slice(&mut self, config: &SimConfig) -> SliceEnd {
         for physical in self.memory.take_gone() {
             self.engine.forget(physical);
+        }
+        if let Err(error) = self.memory.refresh_multicast() {
+            self.fail(error.kind().clone());
+            return SliceEnd::Going;
         }
         let mut budget = SLICE_INSTRUCTIONS;
         loop {

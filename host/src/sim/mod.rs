@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `config` | what kind of machine |
 //! | `machine`, `backend` | the machine as a whole, and behind the seam |
-//! | `memory` | physical allocations, reservations, mappings |
+//! | `memory` | physical allocations, reservations, mappings, multicast objects |
+//! | `multicast` | calls on multicast objects that wait, or fail on purpose |
 //! | `driver` | modules, streams, events, capture, graphs |
 //! | [`ptx`] | PTX text to instructions, and what they compute |
 //! | [`thread`] | one thread |
@@ -19,6 +20,7 @@ mod engine;
 pub mod interface;
 mod machine;
 mod memory;
+mod multicast;
 pub mod ptx;
 mod report;
 mod result;
@@ -28,5 +30,5 @@ pub mod thread;
 #[cfg(test)]
 mod tests;
 
-pub use config::{OnStall, ProbeKind, ScheduleKind, SimConfig};
+pub use config::{MulticastCall, MulticastFault, OnStall, ProbeKind, ScheduleKind, SimConfig};
 pub use machine::{LiveCounts, SimMachine};

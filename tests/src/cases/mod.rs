@@ -13,6 +13,7 @@ mod late_launches;
 mod late_ranks;
 mod lifetimes;
 mod matrix;
+mod multicast;
 mod prepare;
 pub(crate) mod processes;
 mod registration;
@@ -37,6 +38,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         registration::cases(),
         registration_errors::cases(),
         windows::cases(),
+        multicast::cases(),
         deregistration::cases(),
         groups::cases(),
         late_ranks::cases(),

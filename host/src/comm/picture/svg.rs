@@ -4,7 +4,7 @@ use super::{Label, Picture, Row, cell_text, human};
 use std::fmt::Write;
 
 const LEFT: u32 = 110;
-const TOP: u32 = 70;
+const TOP: u32 = 88;
 const GAP: u32 = 14;
 /// Height of a line of text.
 const LINE: u32 = 18;
@@ -14,16 +14,18 @@ const PAD: u32 = 8;
 
 impl Picture {
     /// The drawing, as one SVG element.
-    pub(crate) fn svg(&self) -> String {
+    pub(super) fn svg(&self) -> String {
         let heights: Vec<u32> = self.rows.iter().map(height).collect();
         let bottom = TOP + heights.iter().map(|height| height + GAP).sum::<u32>();
-        let width = (self.x(self.n_ranks)).max(2 * GAP + text_width(&self.title()));
+        let width =
+            (self.x(self.n_ranks)).max(2 * GAP + text_width(&self.title()).max(text_width(&self.multicast)));
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{}\" font-family=\"monospace\" \
              font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
             bottom + 2 * LINE
         );
         text(&mut svg, GAP, 24, &self.title());
+        text(&mut svg, GAP, 24 + LINE, &self.multicast);
         for rank in 0..self.n_ranks {
             text(&mut svg, self.x(rank), TOP - PAD, &format!("rank {rank}"));
         }
@@ -60,7 +62,9 @@ impl Picture {
             true => label.to_string(),
             false => Label { user_address: None, ..*label }.to_string(),
         };
-        row.name().map(str::to_owned).into_iter().chain(row.windows.iter().map(window)).collect()
+        let name = row.name().map(str::to_owned);
+        let unicast = row.unicast_because.iter().map(|reason| format!("unicast alone: {reason}"));
+        name.into_iter().chain(unicast).chain(row.windows.iter().map(window)).collect()
     }
 
     /// Left edge of a rank's column.
@@ -84,7 +88,8 @@ fn text_width(text: &str) -> u32 {
 }
 
 fn height(row: &Row) -> u32 {
-    let n_lines = row.windows.len() as u32 + u32::from(row.name().is_some());
+    let n_other = u32::from(row.name().is_some()) + u32::from(row.unicast_because.is_some());
+    let n_lines = row.windows.len() as u32 + n_other;
     LINE + PAD + n_lines * (LINE + 4) + 4
 }
 

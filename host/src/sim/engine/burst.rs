@@ -62,6 +62,7 @@ impl<P: Probe> Engine<P> {
             polls: &mut lane.polls,
             probe: &mut self.probe,
             probed: &mut lane.probed,
+            scheduler: &mut *self.scheduler,
             link_bytes: &mut self.link_bytes,
         };
         let (stop, instructions) =

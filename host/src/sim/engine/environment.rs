@@ -3,9 +3,12 @@
 use super::atomic;
 use super::poll::PollTable;
 use super::probe::{Place, Probe};
-use crate::sim::interface::{AtomicOp, Environment, Fault, Fence, Lanes, MemoryAccess, Space, Special};
+use crate::sim::interface::{
+    AtomicOp, Environment, Fault, Fence, Lanes, MemoryAccess, MultimemOp, Space, Special,
+};
 use crate::sim::memory::access;
 use crate::sim::memory::address_map::{AddressMap, HOST, View};
+use crate::sim::schedule::Scheduler;
 use std::sync::atomic::Ordering;
 
 /// Bit that tells addresses of shared memory apart from global ones in the table of polls.
@@ -35,14 +38,15 @@ pub(super) struct Surroundings<'b, P: Probe> {
     pub(super) polls: &'b mut PollTable,
     pub(super) probe: &'b mut P,
     pub(super) probed: &'b mut P::Thread,
+    pub(super) scheduler: &'b mut dyn Scheduler,
     pub(super) link_bytes: &'b mut u64,
 }
 
-fn len_bytes(access: MemoryAccess) -> u32 {
+pub(super) fn len_bytes(access: MemoryAccess) -> u32 {
     u32::from(access.width_bytes) * u32::from(access.lanes)
 }
 
-fn check_alignment(access: MemoryAccess, address: u64) -> Result<(), Fault> {
+pub(super) fn check_alignment(access: MemoryAccess, address: u64) -> Result<(), Fault> {
     let required = len_bytes(access);
     if address & u64::from(required - 1) == 0 { Ok(()) } else { Err(Fault::Misaligned { address, required }) }
 }
@@ -64,7 +68,15 @@ impl<P: Probe> Surroundings<'_, P> {
         if (write && self.view.writable) || (!write && self.view.readable) {
             Ok(())
         } else {
-            Err(Fault::Rights { address, write })
+            Err(self.refusal(address, write))
+        }
+    }
+
+    #[cold]
+    fn refusal(&self, address: u64, write: bool) -> Fault {
+        match self.map.find(address) {
+            Some(mapping) if mapping.members.is_some() => Fault::Multicast { address, is_multicast: true },
+            _ => Fault::Rights { address, write },
         }
     }
 
@@ -232,6 +244,17 @@ impl<P: Probe> Environment for Surroundings<'_, P> {
             self.polls.progress();
         }
         Ok(old)
+    }
+
+    fn multimem(
+        &mut self,
+        pc: u32,
+        access: MemoryAccess,
+        op: MultimemOp,
+        address: u64,
+        values: &Lanes,
+    ) -> Result<Lanes, Fault> {
+        self.reach(pc, access, op, address, values)
     }
 
     fn fence(&mut self, _pc: u32, fence: Fence) {

@@ -11,9 +11,11 @@ mod clock;
 pub(crate) mod environment;
 mod hops;
 mod inspect;
+mod multimem;
 mod occupancy;
 pub(crate) mod poll;
 mod probe;
+mod reduction;
 mod residency;
 mod warp;
 

@@ -1,6 +1,8 @@
 //! Which mapping covers an address.
 
+use super::multicast::Members;
 use crate::backend::{Access, PhysicalHandle};
+use std::sync::Arc;
 
 /// Owner of host memory: no device.
 pub(crate) const HOST: u32 = u32::MAX;
@@ -20,6 +22,8 @@ pub(crate) struct Mapping {
     pub(crate) owner: u32,
     /// Rights of each device.
     pub(crate) rights: Vec<Access>,
+    /// Of a multicast object: what lies behind its addresses.
+    pub(crate) members: Option<Arc<Members>>,
 }
 
 /// What one device sees of one mapping: small, to be kept beside a running thread.
@@ -51,9 +55,9 @@ impl Mapping {
         self.start + self.len_bytes
     }
 
-    /// What `device` sees of it.
+    /// What `device` sees of it by loads, stores and atomics: nothing of a multicast object (PTX ISA 9.7.9.14).
     pub(crate) fn view(&self, device: u32) -> View {
-        let rights = self.rights[device as usize];
+        let rights = if self.members.is_some() { Access::None } else { self.rights[device as usize] };
         View {
             start: self.start,
             len_bytes: self.len_bytes,
@@ -116,6 +120,17 @@ impl AddressMap {
     }
 
     /// Mappings by index.
+    pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> &[Mapping] {
+        &self.mappings[range]
+    }
+
+    /// Says what lies behind every mapping of a multicast object.
+    pub(crate) fn set_members(&mut self, physical: u32, members: &Arc<Members>) {
+        let is = |mapping: &&mut Mapping| mapping.members.is_some() && mapping.physical == physical;
+        self.mappings.iter_mut().filter(is).for_each(|mapping| mapping.members = Some(members.clone()));
+    }
+
+    /// Mappings by index, to change them.
     pub(crate) fn slice_mut(&mut self, range: std::ops::Range<usize>) -> &mut [Mapping] {
         &mut self.mappings[range]
     }
@@ -147,6 +162,7 @@ mod tests {
                 handle: None,
                 owner: 0,
                 rights: vec![Access::None],
+                members: None,
             });
         }
         map

@@ -33,6 +33,7 @@ impl Memory {
             handle: None,
             owner: HOST,
             rights,
+            members: None,
         });
         let memory = HostMapped { host: start, device: start, len_bytes };
         self.host.insert(start, HostMemory { _place: place, memory, physical });
@@ -71,6 +72,10 @@ impl Memory {
                 INVALID_VALUE
                     .of(call, format!("{len_bytes:#x} bytes at {address:#x}: nothing is mapped at {at:#x}"))
             })?;
+            if mapping.members.is_some() {
+                let operand = format!("{at:#x} is a multicast address, which only kernels reach");
+                return Err(INVALID_VALUE.of(call, operand));
+            }
             let rights = mapping.rights[device as usize];
             if rights == Access::None || (needed == Access::ReadWrite && rights == Access::Read) {
                 let operand = format!("device {device} has access {rights:?} at {at:#x}, needs {needed:?}");

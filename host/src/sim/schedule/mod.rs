@@ -44,6 +44,9 @@ pub(crate) trait Scheduler: Debug + Send {
     /// Chooses which of `n_waiting` (at least 1) blocks of a grid starts next; the last one has the lowest number unless
     /// others were chosen before.
     fn pick_block(&mut self, n_waiting: usize) -> usize;
+    /// Chooses one of `n` (at least 2) behaviours that the memory model leaves open; 0 is what a machine without weak
+    /// memory does.
+    fn choose(&mut self, n: usize) -> usize;
 }
 
 /// Instructions of a burst of a thread that polls: a few rounds of its loop.

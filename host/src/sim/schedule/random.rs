@@ -57,4 +57,9 @@ impl Scheduler for Random {
         let random = self.next();
         below(random, n_waiting)
     }
+
+    fn choose(&mut self, n: usize) -> usize {
+        let random = self.next();
+        below(random, n)
+    }
 }

@@ -3,6 +3,7 @@
 mod capture;
 mod determinism;
 mod kernels;
+mod multicast;
 mod order;
 mod reports;
 mod vmm;

@@ -13,7 +13,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// The program of a rank, by its name.
 pub(crate) fn program(name: &str) -> Option<Program> {
-    let programs = results::PROGRAMS.iter().chain(faults::PROGRAMS);
+    let programs = results::PROGRAMS.iter().chain(faults::PROGRAMS).chain(super::multicast::PROGRAMS);
     programs.copied().find(|(its, _)| *its == name).map(|(_, program)| program)
 }
 
