@@ -4,11 +4,12 @@ use crate::finding::{Finding, How};
 use crate::program::{Launched, Program, REGIONS, Types, first_content, region_bytes};
 use crate::subject::Run;
 use anyhow::{Context, Result};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use symmem::backend::Backend;
 use symmem::sim::{OnStall, ProbeKind, SimConfig, SimMachine};
 use symmem::symmetric::FlatOffset;
-use symmem::{Algorithm, Comm, CommConfig, ErrorKind, Machine, Stream, Window};
+use symmem::{Algorithm, Comm, CommConfig, Dtype, ErrorKind, Machine, Op, Stream, Window};
 use symmem_device::abi::{BARRIER_BLOCKS_MAX, DevBaseHeader, DevBaseLayout, LL_BLOCKS_MAX};
 use symmem_device::kernels::KernelSpec;
 
@@ -46,6 +47,8 @@ pub(crate) struct Bed {
     comms: Vec<Comm>,
     streams: Vec<Stream>,
     windows: Vec<Window<u8>>,
+    /// Types and reductions whose kernels are loaded.
+    prepared: BTreeSet<(Dtype, Op)>,
 }
 
 impl Bed {
@@ -67,6 +70,7 @@ impl Bed {
             algorithm: Some(algorithm),
             ctas: Some(BLOCKS),
             threads: Some(threads),
+            dtypes: vec![Dtype::F32],
             ..CommConfig::default()
         };
         let comms = Comm::init_all_with(&devices, &config)?;
@@ -74,7 +78,7 @@ impl Bed {
         let bytes = REGIONS * region_bytes(n_ranks) as usize;
         let asked = comms.iter().map(|comm| comm.alloc(bytes)).collect::<symmem::Result<Vec<_>>>()?;
         let windows = asked.into_iter().map(symmem::Registration::wait).collect::<symmem::Result<_>>()?;
-        Ok(Self { sim, n_ranks, comms, streams, windows })
+        Ok(Self { sim, n_ranks, comms, streams, windows, prepared: BTreeSet::new() })
     }
 
     /// The machine.
@@ -91,6 +95,7 @@ impl Bed {
         program: &Program,
     ) -> Result<Option<Finding>> {
         let types = Types::of(kernel);
+        self.prepare(types).context("loading the kernel")?;
         let first = first_content(types.dtype, self.n_ranks);
         self.reset(program, &first).context("setting memory before the run")?;
         self.sim.restart(&run.schedule, run.probe)?;
@@ -104,6 +109,14 @@ impl Bed {
             Ok(report) => report.map(|report| Finding { run: run.clone(), how: How::WrongResult, report }),
             Err(error) => Some(Finding::of_error(run, &error)),
         })
+    }
+
+    /// Loads the kernels of a type and a reduction on every rank.
+    pub(crate) fn prepare(&mut self, types: Types) -> symmem::Result<()> {
+        let Some(op) = types.op.filter(|&op| self.prepared.insert((types.dtype, op))) else { return Ok(()) };
+        let asked = self.comms.iter().map(|comm| comm.prepare(&[types.dtype], &[op]));
+        let asked = asked.collect::<symmem::Result<Vec<_>>>()?;
+        asked.into_iter().try_for_each(|preparation| preparation.wait())
     }
 
     /// The first difference on any rank.

@@ -16,7 +16,7 @@ use crate::bed::Shape;
 use crate::campaign::{Beds, Campaign, in_parallel};
 use crate::cli::CheckArgs;
 use crate::finding::Finding;
-use crate::program::{self, GIVING_UP};
+use crate::program::{self, GIVING_UP, Types};
 use crate::{check, select};
 use anyhow::{Context, Result, ensure};
 use listed::Listed;
@@ -139,6 +139,7 @@ impl Trial {
                 }
                 let program = program::find(&run.program).context("a program of the campaign")?;
                 let bed = beds.bed(Shape::of(program, n_ranks), self.kernel.algorithm)?;
+                bed.prepare(Types::of(self.kernel))?;
                 let n_replaced = bed.sim().replace_kernels(&self.mutant.text, "a mutant")?;
                 ensure!(n_replaced == n_ranks as usize, "the mutant took the place of {n_replaced} kernels");
                 n_runs += 1;

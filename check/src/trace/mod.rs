@@ -60,6 +60,7 @@ fn collective(args: &TraceArgs, subject: &str) -> Result<(String, Vec<Stroke>)> 
         algorithm: named.is_none().then_some(kernel.algorithm),
         ctas: Some(args.ctas),
         threads: Some(THREADS),
+        ops: vec![kernel.op.unwrap_or(Op::Sum)],
         ..CommConfig::default()
     };
     let machine = Machine::from_backend(sim.clone());
