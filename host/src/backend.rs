@@ -187,8 +187,14 @@ pub struct WorkCounters {
 /// the function, the code and what it was given, and the simulated machine refuses as the driver would; a function that
 /// the driver lacks is [`MissingSymbol`](crate::ErrorKind::MissingSymbol), a device that is not there
 /// [`NoSuchDevice`](crate::ErrorKind::NoSuchDevice).
+///
+/// # Safety
+///
+/// Memory of [`Backend::host_alloc`] is at the host's address that it says, zeroed, and stays until it is freed; the rest
+/// of this crate accesses it. The simulated machine checks what its calls are given; of the driver see
+/// [`crate::Machine::raw_backend`].
 #[expect(clippy::missing_errors_doc, reason = "the trait's documentation says it once for all calls")]
-pub trait Backend: Debug + Send + Sync {
+pub unsafe trait Backend: Debug + Send + Sync {
     /// Which machine this is.
     fn kind(&self) -> MachineKind;
     /// Number of devices; devices are named 0..n.

@@ -142,7 +142,8 @@ macro_rules! passed_on {
     )*};
 }
 
-impl<W: Watch> Backend for Tap<W> {
+// SAFETY: what it gives is what the machine behind it gave.
+unsafe impl<W: Watch> Backend for Tap<W> {
     fn kind(&self) -> MachineKind {
         self.inner.kind()
     }

@@ -9,6 +9,7 @@
 //! | `faulty` | a machine on which a chosen call fails |
 //! | `chain` | operations that take each other's results |
 //! | `field` | windows whose every byte is accounted for |
+//! | `seam` | calls of the machine that no owner offers |
 //! | `user_memory` | memory that the caller mapped |
 //! | `reference` | collectives on the CPU |
 //! | `pairwise` | few rows that hold every pair of values |
@@ -28,6 +29,7 @@ mod processes;
 pub mod random;
 pub mod reference;
 mod rig;
+mod seam;
 mod user_memory;
 
 pub use harness::{NoMatch, main};

@@ -9,7 +9,8 @@ use crate::backend::{
 };
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-impl Backend for CudaMachine {
+// SAFETY: `cuMemHostAlloc` gives such memory.
+unsafe impl Backend for CudaMachine {
     fn kind(&self) -> MachineKind {
         MachineKind::Cuda
     }

@@ -27,7 +27,8 @@ fn no_fabric() -> Error {
     ErrorKind::Unsupported { what, hint: hint.into() }.into()
 }
 
-impl Backend for SimMachine {
+// SAFETY: the memory is mapped pages of the machine, which go when they are freed.
+unsafe impl Backend for SimMachine {
     fn kind(&self) -> MachineKind {
         MachineKind::Sim
     }

@@ -63,12 +63,14 @@ cases! {
 const PTX: &str = ".version 8.4\n.target sm_90\n.address_size 64\n.visible .entry kernel() { ret; }\n";
 
 fn open() -> Arc<CudaMachine> {
-    CudaMachine::open().expect("the fake driver opens")
+    // SAFETY: the driver behind it is a fake, which follows no handle.
+    unsafe { CudaMachine::open() }.expect("the fake driver opens")
 }
 
 #[track_caller]
 fn no_driver(expected: &str) {
-    match CudaMachine::open().expect_err("no driver").kind() {
+    // SAFETY: nothing is opened.
+    match unsafe { CudaMachine::open() }.expect_err("no driver").kind() {
         ErrorKind::NoDriver { reason } => assert!(reason.contains(expected), "{reason}"),
         other => panic!("{other}"),
     }

@@ -50,7 +50,7 @@ fn work(context: &Context, seed: u64, schedule: ScheduleKind) -> Result<WorkCoun
             field.run(&mut rig, &operation, &mut random).with_context(|| format!("{operation:?}"))?;
         }
     }
-    machine.backend().counters().context("the simulated machine counts")
+    machine.counters().context("the simulated machine counts")
 }
 
 fn a_seed_is_a_run(context: &Context) -> Result<()> {

@@ -4,6 +4,7 @@ use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context};
 use crate::random::{Random, Values};
 use crate::rig::{Rig, every_op};
+use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
 use symmem::symmetric::FlatOffset;
 use symmem::{Algorithm, Collective, CommConfig, Dtype, Machine, Op, Stream};
@@ -51,7 +52,7 @@ fn crosses_the_wrap(
     count: u64,
 ) -> Result<()> {
     let machine = context.machine()?;
-    let n_ranks = machine.backend().device_count().min(3);
+    let n_ranks = machine.device_count().min(3);
     let config = CommConfig { algorithm: Some(algorithm), ctas, ..every_op() };
     let mut rig = Rig::with(&machine, n_ranks, &config)?;
     let mut field = Field::new(&rig, 64 << 10, 12)?;
@@ -96,7 +97,7 @@ fn takes_no_old_slot_for_new(context: &Context) -> Result<()> {
 fn late_rank(context: &Context, collective: Collective, algorithm: Algorithm) -> Result<()> {
     // A stall is what this case makes: the simulated machine has to bear it.
     let machine = context.machine_with(|sim| sim.stall_grace_ms = 60_000)?;
-    let n_ranks = machine.backend().device_count().min(3);
+    let n_ranks = machine.device_count().min(3);
     let config = CommConfig { algorithm: Some(algorithm), ..CommConfig::default() };
     let mut rig = Rig::with(&machine, n_ranks, &config)?;
     let streams = rig.streams.clone();
@@ -141,7 +142,7 @@ fn let_run(machine: &Machine, streams: &[Stream], ranks: impl Iterator<Item = us
     for _ in 0..8 {
         std::thread::sleep(std::time::Duration::from_millis(1));
         for rank in ranks.clone() {
-            let is_done = machine.backend().stream_is_done(streams[rank].handle())?;
+            let is_done = seam(machine).stream_is_done(streams[rank].handle())?;
             ensure!(!is_done, "rank {rank} did not wait for the late one");
         }
     }
@@ -175,7 +176,7 @@ fn set_epochs(rig: &Rig, epoch: u32) -> Result<()> {
         for (offset, n_words) in parts {
             let address = comm.space().address(comm.rank(), FlatOffset::new(offset));
             let words = vec![epoch; n_words as usize];
-            device.machine().backend().write(device.index(), address, bytemuck::cast_slice(&words))?;
+            seam(device.machine()).write(device.index(), address, bytemuck::cast_slice(&words))?;
         }
     }
     Ok(())

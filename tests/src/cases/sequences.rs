@@ -86,7 +86,7 @@ fn every_order(
 /// The plan chooses by size: LL and barrier kernels, few blocks and many, both collectives.
 fn one_communicator_mixes_algorithms(context: &Context) -> Result<()> {
     let machine = context.machine()?;
-    let n_ranks = machine.backend().device_count().min(5);
+    let n_ranks = machine.device_count().min(5);
     let mut rig = Rig::with(&machine, n_ranks, &every_op())?;
     // Above this many bytes the plan takes a barrier kernel.
     let ll_bytes_max = (512 << 10) / u64::from(n_ranks - 1);
@@ -159,7 +159,7 @@ fn devices_in_another_order(context: &Context) -> Result<()> {
 /// All algorithms of a collective give each other's bits, whatever the values.
 fn same_bits(context: &Context) -> Result<()> {
     let machine = context.machine()?;
-    let n_ranks = machine.backend().device_count().min(3);
+    let n_ranks = machine.device_count().min(3);
     for dtype in Dtype::ALL {
         let results = [Algorithm::Ll, Algorithm::TwoShotLdSt].map(|algorithm| -> Result<Vec<u8>> {
             let config = CommConfig { algorithm: Some(algorithm), ..every_op() };

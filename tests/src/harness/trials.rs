@@ -29,9 +29,7 @@ impl Gpus {
             return Self { found: Err("the simulated machine was asked for".into()) };
         }
         let machine = symmem::Machine::cuda();
-        Self {
-            found: machine.map(|machine| machine.backend().device_count()).map_err(|error| error.to_string()),
-        }
+        Self { found: machine.map(|machine| machine.device_count()).map_err(|error| error.to_string()) }
     }
 
     /// How many there are; 0 if none, or none wanted.
@@ -117,7 +115,7 @@ fn on_gpus(case: &Case, choice: DeviceChoice, gpus: &Gpus) -> Fate {
 
 fn without_gpu() -> Fate {
     match symmem::Machine::cuda() {
-        Ok(machine) => Fate::Skip(format!("this host has {} GPUs", machine.backend().device_count())),
+        Ok(machine) => Fate::Skip(format!("this host has {} GPUs", machine.device_count())),
         Err(_) => Fate::Run,
     }
 }

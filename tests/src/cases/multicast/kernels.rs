@@ -1,5 +1,6 @@
 //! Small kernels that use multicast addresses.
 
+use crate::seam::seam;
 use anyhow::Result;
 use symmem::Device;
 use symmem::backend::LaunchShape;
@@ -8,7 +9,7 @@ const PTX: &str = include_str!("kernels.ptx");
 
 /// Runs a kernel of `kernels.ptx` on a device, by one thread, and waits for it.
 pub(super) fn run(device: &Device, name: &str, arguments: [u64; 2]) -> Result<()> {
-    let backend = device.machine().backend();
+    let backend = seam(device.machine());
     let module = backend.module_load(device.index(), PTX, "multicast/kernels.ptx")?;
     let stream = backend.stream_create(device.index())?;
     let bytes: Vec<u8> = arguments.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -17,9 +17,9 @@ pub(crate) fn program(name: &str) -> Option<Program> {
     programs.copied().find(|(its, _)| *its == name).map(|(_, program)| program)
 }
 
-/// As many ranks as asked for on the simulated machine, two on GPUs.
+/// As many processes as asked for on the simulated machine, at most two on GPUs.
 fn up_to(context: &Context, n_ranks: u32) -> u32 {
-    if context.is_sim() { n_ranks } else { 2 }
+    if context.is_sim() { n_ranks } else { n_ranks.min(2) }
 }
 
 /// A case in which all ranks run the same program to its end.
