@@ -15,7 +15,7 @@ use symmem_device::kernels::KernelSpec;
 /// Blocks of every launch: enough for one to overtake another.
 pub(crate) const BLOCKS: u32 = 2;
 /// Polls without any change that make a stall. Nothing here looks at the clock while it waits.
-const STALL_POLLS: u32 = 3000;
+const STALL_POLLS: u32 = 1000;
 /// The same where kernels shall give up: more than they poll between two looks at the clock.
 const STALL_POLLS_PATIENT: u32 = 4500;
 /// A stall while the host is about to launch more is none.

@@ -7,6 +7,7 @@ use crate::program::{self, N_QUICK, PROGRAMS};
 use crate::subject::Run;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use symmem::Algorithm;
@@ -100,10 +101,10 @@ impl Beds {
             self.by_shape.clear();
             self.algorithm = Some(algorithm);
         }
-        if !self.by_shape.contains_key(&shape) {
-            self.by_shape.insert(shape, Bed::new(shape, algorithm)?);
+        match self.by_shape.entry(shape) {
+            Entry::Occupied(bed) => Ok(bed.into_mut()),
+            Entry::Vacant(place) => Ok(place.insert(Bed::new(shape, algorithm)?)),
         }
-        Ok(self.by_shape.get_mut(&shape).expect("it was put there"))
     }
 }
 

@@ -30,6 +30,8 @@ use text::KernelText;
 
 /// What the PTX is for: the newest module has all kernels.
 const SM: u32 = 90;
+/// Numbers of ranks, unless they are asked for: with three there is a rank that others hear of.
+const RANKS: [u32; 2] = [2, 3];
 /// Runs of a mutant at each number of ranks, unless they are asked for: every program under every kind of schedule and
 /// every probe, twice.
 const SEEDS: u64 = 60;
@@ -63,7 +65,10 @@ enum Verdict {
 pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
     let started = Instant::now();
     let kernels = representatives(&args.kernels)?;
-    let campaign = Campaign { seeds: args.seeds.unwrap_or(SEEDS), ..check::campaign(args) };
+    let mut campaign = Campaign { seeds: args.seeds.unwrap_or(SEEDS), ..check::campaign(args) };
+    if args.ranks.is_empty() {
+        campaign.ranks = RANKS.to_vec();
+    }
     let trials = trials(&kernels, args.only.as_deref())?;
     if args.list {
         trials.iter().for_each(|trial| println!("{}: {}", short(trial.kernel), trial.mutant.name));

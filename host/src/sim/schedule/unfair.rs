@@ -66,7 +66,7 @@ impl Unfair {
         let group = match self.grain {
             Grain::Device => self.devices.get(who.block as usize).copied().unwrap_or(0).into(),
             Grain::Block => block,
-            Grain::Warp => block << 32 | thread / u64::from(WARP),
+            Grain::Warp => (block << 32) | (thread / u64::from(WARP)),
             Grain::Thread => block << 32 | thread,
         };
         let priority = mix(self.key ^ mix(group + 1));
