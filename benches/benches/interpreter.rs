@@ -46,7 +46,13 @@ struct Rate {
 
 fn main() -> Result<()> {
     let mut rates = Vec::new();
-    for (name, probe) in [("hops", ProbeKind::Hops), ("none", ProbeKind::None)] {
+    let probes = [
+        ("none", ProbeKind::None),
+        ("hops", ProbeKind::Hops),
+        ("races", ProbeKind::Races),
+        ("weak", ProbeKind::Weak { races: true }),
+    ];
+    for (name, probe) in probes {
         let kernels = [
             (Algorithm::Ll, Dtype::F32, 32 << 10),
             (Algorithm::TwoShotLdSt, Dtype::F32, 1 << 20),

@@ -16,6 +16,7 @@
 //! | `barrier` | the barrier across ranks |
 //! | `ll` | LL packets |
 #![no_std]
+#![cfg_attr(not(feature = "kernels"), allow(dead_code, reason = "only the kernels use all of the DSL"))]
 #![cfg_attr(
     target_arch = "nvptx64",
     feature(abi_ptx, stdarch_nvptx, asm_experimental_arch, link_llvm_intrinsics)
@@ -27,6 +28,15 @@
         reason = "no other way names a barrier with a result that the compiler knows for one"
     )
 )]
+
+/// Whether the step of that name is there: always, except in the mutant that lacks it, by which the checkers are
+/// checked (`cargo xtask check --mutants`).
+#[cfg(target_arch = "nvptx64")]
+macro_rules! intact {
+    ($step:literal) => {
+        !cfg!(symmem_mutant = $step)
+    };
+}
 
 pub mod abi;
 #[cfg(target_arch = "nvptx64")]

@@ -42,7 +42,8 @@ impl LlSession {
             (Team::new(comm), DevBaseLayout::new(comm.n_ranks), thread::block_idx_x());
         // SAFETY: `DevBase` is mapped; the word was last written by this block's previous kernel.
         let last = unsafe { ptx::ld_weak_b32(team.own_address(layout.ll_epoch_offset(block))) };
-        Self { team, layout, block, epoch: after(last) }
+        let epoch = if intact!("ll_epoch_step") { after(last) } else { last };
+        Self { team, layout, block, epoch }
     }
 
     /// Sends 8 bytes to slot `index` of `peer`.
@@ -76,7 +77,7 @@ impl LlSession {
             }
             let mut late = self.epoch;
             for n in 0..N {
-                for half in packets[n] {
+                for half in if intact!("ll_second_half") { packets[n] } else { [packets[n][0]; 2] } {
                     if wanted[n] && (half >> 32) as u32 != self.epoch {
                         late = (half >> 32) as u32;
                     }
@@ -96,7 +97,7 @@ impl LlSession {
     #[inline(always)]
     pub fn save_epoch(&self) {
         thread::sync_threads();
-        if thread::thread_idx_x() == 0 {
+        if thread::thread_idx_x() == 0 && intact!("ll_epoch_save") {
             let word = self.team.own_address(self.layout.ll_epoch_offset(self.block));
             // SAFETY: `DevBase` is mapped; the block's threads have read the word before the block barrier above.
             unsafe { ptx::st_weak_b32(word, self.epoch) }
@@ -107,7 +108,9 @@ impl LlSession {
     /// whole block, which gets one answer, behind [`Self::retire_bank`].
     #[inline(always)]
     pub fn next_epoch(&mut self, watch: &Watch) -> bool {
-        self.epoch = after(self.epoch);
+        if intact!("ll_epoch_step_in_kernel") {
+            self.epoch = after(self.epoch);
+        }
         !thread::sync_threads_or(!watch.is_well())
     }
 
@@ -115,7 +118,7 @@ impl LlSession {
     /// receives.
     #[inline(always)]
     pub fn retire_bank(&self) {
-        if self.epoch < EPOCH_LAST - 1 {
+        if self.epoch < EPOCH_LAST - 1 || !intact!("ll_bank_zeroing") {
             return;
         }
         thread::sync_threads();
@@ -127,13 +130,16 @@ impl LlSession {
             unsafe { ptx::st_relaxed_sys_v2_b64(self.team.own_address(offset), [0, 0]) };
             slot += thread::block_dim_x();
         }
-        ptx::fence_acq_rel_sys();
         thread::sync_threads();
+        // Behind the barrier, so that each thread's later sends release what all threads of the block have zeroed: a
+        // release is a fence and a store of one thread (PTX ISA 8.9.1).
+        ptx::fence_acq_rel_sys();
     }
 
     #[inline(always)]
     fn slot_offset(&self, sender: u32, index: u32) -> u64 {
-        self.layout.ll_slots_offset(self.block, self.epoch, sender) + index as u64 * LL_SLOT_BYTES
+        let bank = if intact!("ll_bank_switch") { self.epoch } else { 0 };
+        self.layout.ll_slots_offset(self.block, bank, sender) + index as u64 * LL_SLOT_BYTES
     }
 
     #[inline(always)]
@@ -145,5 +151,9 @@ impl LlSession {
 
 #[inline(always)]
 fn after(epoch: u32) -> u32 {
-    if epoch == EPOCH_LAST { EPOCH_AFTER_LAST } else { epoch + 1 }
+    if epoch == EPOCH_LAST && intact!("ll_epoch_after_wrap") {
+        EPOCH_AFTER_LAST
+    } else {
+        epoch.wrapping_add(1)
+    }
 }

@@ -44,6 +44,7 @@ pub struct Builder {
     sms: Vec<u32>,
     ptx_version: u32,
     lto: Lto,
+    cfgs: Vec<String>,
 }
 
 impl Builder {
@@ -55,6 +56,7 @@ impl Builder {
             sms: Vec::new(),
             ptx_version: 84,
             lto: Lto::Fat,
+            cfgs: Vec::new(),
         }
     }
 
@@ -78,6 +80,13 @@ impl Builder {
     #[must_use]
     pub fn lto(mut self, lto: Lto) -> Self {
         self.lto = lto;
+        self
+    }
+
+    /// Adds a condition for the device crate, as `rustc --cfg` takes it.
+    #[must_use]
+    pub fn cfg(mut self, cfg: &str) -> Self {
+        self.cfgs.push(cfg.into());
         self
     }
 
@@ -172,6 +181,7 @@ impl Compilation {
             output: asm.join(format!("{}_sm{sm}_{identity:016x}.s", self.name)),
             target_dir: self.stage.clone(),
             lock_file: self.lock_file(),
+            cfgs: builder.cfgs.clone(),
             force: None,
         };
         std::fs::create_dir_all(&asm).map_err(|error| BuildError::io("make folder", &asm, error))?;
@@ -183,7 +193,9 @@ impl Compilation {
         let text = std::fs::read_to_string(&request.output);
         let text =
             text.map_err(|error| BuildError::io("read the compiler's output", &request.output, error))?;
-        let path = self.stage.join("ptx").join(format!("{}_sm{sm}.ptx", self.name));
+        // With conditions the crate is another one, which must not take the place of the plain one.
+        let variant = if builder.cfgs.is_empty() { String::new() } else { format!("_{identity:016x}") };
+        let path = self.stage.join("ptx").join(format!("{}{variant}_sm{sm}.ptx", self.name));
         publish(&path, &text)?;
         Ok(Module { sm, path, text })
     }
@@ -197,7 +209,7 @@ impl Compilation {
     /// when they share a target directory.
     fn identity(&self, builder: &Builder) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (builder.ptx_version, builder.lto).hash(&mut hasher);
+        (builder.ptx_version, builder.lto, &builder.cfgs).hash(&mut hasher);
         (
             &self.crate_dir,
             &self.root,

@@ -37,7 +37,7 @@ const PACKS_PER_THREAD: usize = 8;
 pub(super) fn all_reduce_two_shot_ld_st<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
     let mut watch = Watch::enter(&args.comm);
     let mut barrier = Barrier::begin(&args.comm);
-    if barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
+    if !intact!("barrier_on_entry") || barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
         let owner = Owner::new::<T>(args);
         match owner.span.width_bytes {
             16 => owner.body::<T, O, 16>(),
@@ -46,7 +46,9 @@ pub(super) fn all_reduce_two_shot_ld_st<T: Element, O: Reduction<T::Acc>>(args: 
             _ => owner.body::<T, O, 2>(),
         }
         owner.ends::<T, O>();
-        barrier.sync(&mut watch, STEP_BARRIER_EXIT);
+        if intact!("barrier_on_exit") {
+            barrier.sync(&mut watch, STEP_BARRIER_EXIT);
+        }
     }
     barrier.end();
     watch.leave();

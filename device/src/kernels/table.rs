@@ -34,7 +34,12 @@ macro_rules! table {
     };
 }
 
-#[cfg(target_arch = "nvptx64")]
+#[cfg(all(target_arch = "nvptx64", not(feature = "kernels")))]
+macro_rules! table {
+    ($($row:tt)*) => {};
+}
+
+#[cfg(all(target_arch = "nvptx64", feature = "kernels"))]
 macro_rules! table {
     ($($collective:ident $algorithm:ident sm_min $sm:literal $kernel:ident { $($dtype:ident [$($op:ident)*])* })*) => {
         $($($(const _: () = {
@@ -53,6 +58,7 @@ macro_rules! table {
     };
 }
 
+#[cfg(not(symmem_mutant))]
 table! {
     AllReduce Ll sm_min 80 all_reduce_ll {
         f32 [sum prod min max avg]
@@ -68,9 +74,19 @@ table! {
     AllGather St sm_min 80 all_gather_st { any [any] }
 }
 
+// A mutant has one kernel for each source: the others are the same code in other types.
+#[cfg(symmem_mutant)]
+table! {
+    AllReduce Ll sm_min 80 all_reduce_ll { f32 [sum] }
+    AllReduce TwoShotLdSt sm_min 80 all_reduce_two_shot_ld_st { f32 [sum] }
+    AllGather Ll sm_min 80 all_gather_ll { any [any] }
+    AllGather St sm_min 80 all_gather_st { any [any] }
+}
+
 /// The words of the table as types of the device.
 #[cfg(target_arch = "nvptx64")]
 #[allow(non_camel_case_types, reason = "they are the table's words")]
+#[cfg_attr(symmem_mutant, allow(dead_code, reason = "a mutant has few kernels"))]
 mod dtype {
     pub(super) type f32 = crate::element::F32;
     pub(super) type f16 = crate::element::F16;
@@ -79,6 +95,7 @@ mod dtype {
 
 #[cfg(target_arch = "nvptx64")]
 #[allow(non_camel_case_types, reason = "they are the table's words")]
+#[cfg_attr(symmem_mutant, allow(dead_code, reason = "a mutant has few kernels"))]
 mod op {
     pub(super) type sum = crate::element::Sum;
     pub(super) type prod = crate::element::Prod;

@@ -143,7 +143,8 @@ impl Comm {
         Ok(plan)
     }
 
-    fn dev_comm(&self) -> DevComm {
+    /// What a kernel of your own takes to know this communicator by.
+    pub fn dev_comm(&self) -> DevComm {
         DevComm {
             base_uc: self.space().base_uc(),
             stride_bytes: self.space().stride_bytes(),

@@ -35,6 +35,8 @@ pub struct Capabilities {
     pub algorithm: Option<Algorithm>,
     /// Blocks per launch, if they are not to be chosen.
     pub ctas: Option<u32>,
+    /// Most threads per block, if they are not to be chosen.
+    pub threads: Option<u32>,
 }
 
 /// A choice.
@@ -165,9 +167,10 @@ fn candidates(problem: &Problem) -> impl Iterator<Item = Candidate> {
 /// One word a thread as long as that keeps the blocks few, then larger and more blocks.
 fn ll_shape(kernel: &'static KernelSpec, bytes: u64, problem: &Problem) -> Result<Plan> {
     let words = bytes.div_ceil(LL_PAYLOAD_BYTES).max(1);
-    let small_blocks = words.div_ceil(LL_THREADS_SMALL.into()).min(LL_BLOCKS_SMALL.into());
-    let threads =
-        words.div_ceil(small_blocks).next_multiple_of(32).clamp(LL_THREADS_SMALL.into(), THREADS_MAX.into());
+    let most = u64::from(threads_max(problem));
+    let least = most.min(LL_THREADS_SMALL.into());
+    let small_blocks = words.div_ceil(least).min(LL_BLOCKS_SMALL.into());
+    let threads = words.div_ceil(small_blocks).next_multiple_of(32).clamp(least, most);
     let blocks = words.div_ceil(threads);
     let blocks = limited(blocks, LL_BLOCKS_MAX, problem);
     let shape = LaunchShape { blocks, threads: threads as u32, shared_bytes: 0, waits_itself: false };
@@ -183,8 +186,14 @@ fn barrier_shape(kernel: &'static KernelSpec, bytes: u64, problem: &Problem) -> 
         Collective::AllGather => bytes,
     };
     let blocks = limited(moved.div_ceil(BYTES_PER_BARRIER_BLOCK), BARRIER_BLOCKS_MAX.min(128), problem);
-    let shape = LaunchShape { blocks, threads: THREADS_MAX, shared_bytes: 0, waits_itself: false };
+    let shape = LaunchShape { blocks, threads: threads_max(problem), shared_bytes: 0, waits_itself: false };
     Plan { kernel, shape, words_per_block: 0 }
+}
+
+/// Most threads of a block: whole warps.
+fn threads_max(problem: &Problem) -> u32 {
+    let wanted = problem.capabilities.threads.map_or(THREADS_MAX, |threads| threads.next_multiple_of(32));
+    wanted.clamp(32, THREADS_MAX)
 }
 
 /// Never more blocks than can be resident, since a block waits for its peers.
@@ -205,14 +214,15 @@ mod tests {
         let collective = prop::sample::select(Collective::ALL);
         let wanted = prop::option::of(prop::sample::select(Algorithm::ALL));
         let ctas = prop::option::of(1u32..1000);
-        let values = (collective, 0u64..1 << 32, dtype, op, 1u32..=72, 1u32..600, wanted, ctas);
-        values.prop_map(|(collective, count, dtype, op, n_ranks, blocks_max, algorithm, ctas)| Problem {
+        let threads = prop::option::of(1u32..1000);
+        let values = (collective, 0u64..1 << 32, dtype, op, 1u32..=72, 1u32..600, wanted, (ctas, threads));
+        values.prop_map(|(collective, count, dtype, op, n_ranks, blocks_max, algorithm, limits)| Problem {
             collective,
             count,
             dtype,
             op: (collective == Collective::AllReduce).then_some(op),
             n_ranks,
-            capabilities: Capabilities { sm: 90, blocks_max, algorithm, ctas },
+            capabilities: Capabilities { sm: 90, blocks_max, algorithm, ctas: limits.0, threads: limits.1 },
         })
     }
 
@@ -257,6 +267,7 @@ mod tests {
                 blocks_max: 132,
                 algorithm: Some(Algorithm::TwoShotLdSt),
                 ctas: Some(9),
+                threads: None,
             },
         };
         let chosen = plan(&problem).expect("exists");

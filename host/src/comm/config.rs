@@ -32,6 +32,8 @@ pub struct CommConfig {
     pub dtypes: Vec<Dtype>,
     /// Operations whose kernels are loaded at init. `SYMMEM_OPS`, separated by commas; default: sum.
     pub ops: Vec<Op>,
+    /// Most threads per block, rounded up to whole warps of 32. `SYMMEM_THREADS`.
+    pub threads: Option<u32>,
     /// What [`Self::host_timeout_ms`] is multiplied by on the simulated machine. `SYMMEM_SIM_SLOWDOWN`, default 1: raise
     /// it where many simulated processes share few cores.
     pub sim_slowdown: u32,
@@ -48,6 +50,7 @@ impl Default for CommConfig {
             multicast: None,
             dtypes: vec![Dtype::F32, Dtype::F16, Dtype::Bf16],
             ops: vec![Op::Sum],
+            threads: None,
             sim_slowdown: 1,
         }
     }
@@ -80,6 +83,7 @@ impl CommConfig {
             multicast: MulticastSwitch::wish(&variable),
             dtypes: list(&variable, "SYMMEM_DTYPES", Dtype::ALL, Dtype::name)?.unwrap_or(default.dtypes),
             ops: list(&variable, "SYMMEM_OPS", Op::ALL, Op::name)?.unwrap_or(default.ops),
+            threads: number(&variable, "SYMMEM_THREADS")?,
             sim_slowdown: number(&variable, "SYMMEM_SIM_SLOWDOWN")?.unwrap_or(default.sim_slowdown),
         })
     }
@@ -150,6 +154,7 @@ mod tests {
             ("SYMMEM_MULTICAST", "1"),
             ("SYMMEM_DTYPES", "bf16, f32"),
             ("SYMMEM_OPS", "max"),
+            ("SYMMEM_THREADS", "64"),
             ("SYMMEM_SIM_SLOWDOWN", "8"),
         ]);
         let expected = CommConfig {
@@ -161,6 +166,7 @@ mod tests {
             multicast: Some(true),
             dtypes: vec![Dtype::Bf16, Dtype::F32],
             ops: vec![Op::Max],
+            threads: Some(64),
             sim_slowdown: 8,
         };
         assert_eq!(config.expect("all are valid"), expected);

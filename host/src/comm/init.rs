@@ -48,6 +48,7 @@ pub(crate) struct Agreed {
     pub(crate) timeout_ms: u64,
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) ctas: Option<u32>,
+    pub(crate) threads: Option<u32>,
 }
 
 /// A rank that is ready.
@@ -73,7 +74,8 @@ struct Hello {
     ctas: u32,
     /// 1 + its place in [`Algorithm::ALL`], 0 if not set.
     algorithm: u32,
-    reserved: u32,
+    /// 0 if not set.
+    threads: u32,
 }
 
 impl Process {
@@ -187,7 +189,7 @@ fn hello(device: &Device, facts: &DeviceFacts, kernels: &Kernels, config: &CommC
         sm: kernels.sm(),
         ctas: config.ctas.unwrap_or(0),
         algorithm: config.algorithm.map_or(0, place),
-        reserved: 0,
+        threads: config.threads.unwrap_or(0),
     })
 }
 
@@ -196,7 +198,7 @@ fn settle(hellos: &[Hello]) -> Result<(Agreed, u64, u64)> {
     let strides: Vec<_> = hellos.iter().map(|hello| hello.stride_bytes).collect();
     let wanted = equal("the stride in bytes (SYMMEM_WIN_STRIDE, 0 if not set)", &strides)?;
     for (rank, hello) in hellos.iter().enumerate() {
-        let wishes = |hello: &Hello| (hello.timeout_ms, hello.ctas, hello.algorithm);
+        let wishes = |hello: &Hello| (hello.timeout_ms, hello.ctas, hello.algorithm, hello.threads);
         if wishes(hello) != wishes(&hellos[0]) {
             tracing::warn!(rank, ?hello, rank_0 = ?hellos[0], "settings differ; those of rank 0 hold");
         }
@@ -211,6 +213,7 @@ fn settle(hellos: &[Hello]) -> Result<(Agreed, u64, u64)> {
         timeout_ms: first.timeout_ms,
         algorithm: (first.algorithm as usize).checked_sub(1).map(|place| Algorithm::ALL[place]),
         ctas: (first.ctas != 0).then_some(first.ctas),
+        threads: (first.threads != 0).then_some(first.threads),
     };
     Ok((agreed, stride_bytes, align_bytes))
 }

@@ -212,22 +212,34 @@ unsafe impl Backend for SimMachine {
 
     fn write(&self, device: u32, address: u64, source: &[u8]) -> Result<()> {
         self.check_device(device)?;
-        self.change(|core| core.memory.write(device, address, source))
+        self.change(|core| {
+            core.memory.write(device, address, source)?;
+            core.host_access(&self.config, address, source.len() as u64, true)
+        })
     }
 
     fn read(&self, device: u32, address: u64, target: &mut [u8]) -> Result<()> {
         self.check_device(device)?;
-        self.lock().memory.read(device, address, target)
+        let mut core = self.lock();
+        core.memory.read(device, address, target)?;
+        core.host_access(&self.config, address, target.len() as u64, false)
     }
 
     fn fill(&self, device: u32, address: u64, byte: u8, len_bytes: u64) -> Result<()> {
         self.check_device(device)?;
-        self.change(|core| core.memory.fill(device, address, byte, len_bytes))
+        self.change(|core| {
+            core.memory.fill(device, address, byte, len_bytes)?;
+            core.host_access(&self.config, address, len_bytes, true)
+        })
     }
 
     fn copy_within_device(&self, device: u32, from: u64, to: u64, len_bytes: u64) -> Result<()> {
         self.check_device(device)?;
-        self.change(|core| core.memory.copy(device, from, to, len_bytes))
+        self.change(|core| {
+            core.memory.copy(device, from, to, len_bytes)?;
+            core.host_access(&self.config, from, len_bytes, false)?;
+            core.host_access(&self.config, to, len_bytes, true)
+        })
     }
 
     fn module_load(&self, device: u32, ptx: &str, origin: &str) -> Result<ModuleHandle> {

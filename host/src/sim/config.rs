@@ -1,6 +1,8 @@
 //! What kind of machine to simulate, and the environment variables that override it.
 
 use super::multicast;
+use super::schedule::Schedule;
+pub use super::schedule::ScheduleKind;
 use crate::environment::with_variables;
 use crate::{Error, ErrorKind, Result};
 
@@ -22,15 +24,16 @@ pub enum ProbeKind {
     None,
     /// Causal chains of link crossings ([`crate::backend::WorkCounters::hops`]).
     Hops,
-}
-
-/// How the next thread is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScheduleKind {
-    /// Threads and burst lengths are drawn from the seed.
-    Random,
-    /// Each thread in turn, equal bursts; the seed is not used.
-    RoundRobin,
+    /// Every event ([`crate::sim::SimMachine::trace`]), for small runs.
+    Trace,
+    /// Data races: the first one ends the run with [`crate::ErrorKind::Race`].
+    Races,
+    /// Weak memory: loads may give old values, as far as PTX allows and the machine's model goes (see
+    /// ARCHITECTURE.md, "The simulated machine as a checker").
+    Weak {
+        /// Data races too. Without, a run goes on behind a race, so that its consequences show.
+        races: bool,
+    },
 }
 
 /// A call on multicast objects.
@@ -139,11 +142,11 @@ impl SimConfig {
     /// | `SYMMEM_SIM_DEVICES` | [`SimConfig::n_devices`] |
     /// | `SYMMEM_SIM_MEMORY_BYTES` | [`SimConfig::device_memory_bytes`] |
     /// | `SYMMEM_SIM_SEED` | [`SimConfig::seed`] |
-    /// | `SYMMEM_SIM_SCHEDULE` | [`SimConfig::schedule`]: `random`, `round-robin` |
+    /// | `SYMMEM_SIM_SCHEDULE` | [`SimConfig::schedule`]: `random`, `round-robin`, `unfair`, or a whole [`Schedule`] such as `pct:7:d3:n10000` |
     /// | `SYMMEM_SIM_SM` | [`SimConfig::sm`] |
     /// | `SYMMEM_SIM_MULTIPROCESSORS` | [`SimConfig::n_multiprocessors`] |
     /// | `SYMMEM_SIM_DRIVER` | [`SimConfig::driver_version`], e.g. `12.8` |
-    /// | `SYMMEM_SIM_PROBE` | [`SimConfig::probe`]: `none`, `hops` |
+    /// | `SYMMEM_SIM_PROBE` | [`SimConfig::probe`]: `none`, `hops`, `trace`, `races`, `weak`, `weak-only` |
     /// | `SYMMEM_SIM_ON_STALL` | [`SimConfig::on_stall`]: `report`, `advance-clock` |
     /// | `SYMMEM_SIM_STALL_MS` | [`SimConfig::stall_grace_ms`] |
     /// | `SYMMEM_SIM_STALL_SHARED_MS` | [`SimConfig::stall_grace_shared_ms`] |
@@ -164,11 +167,20 @@ impl SimConfig {
         read(set, "SYMMEM_SIM_DEVICES", "a number", &mut config.n_devices, parse)?;
         read(set, "SYMMEM_SIM_MEMORY_BYTES", "a number", &mut config.device_memory_bytes, parse)?;
         read(set, "SYMMEM_SIM_SEED", "a number", &mut config.seed, parse)?;
-        read(set, "SYMMEM_SIM_SCHEDULE", "random, round-robin", &mut config.schedule, parse_schedule)?;
+        let mut schedule = Schedule { kind: config.schedule, seed: config.seed };
+        let allowed = "random, round-robin, unfair, or a schedule with its seed such as pct:7:d3:n10000";
+        read(set, "SYMMEM_SIM_SCHEDULE", allowed, &mut schedule, |text| parse_schedule(text, config.seed))?;
+        (config.schedule, config.seed) = (schedule.kind, schedule.seed);
         read(set, "SYMMEM_SIM_SM", "a number such as 90", &mut config.sm, parse)?;
         read(set, "SYMMEM_SIM_MULTIPROCESSORS", "a number", &mut config.n_multiprocessors, parse)?;
         read(set, "SYMMEM_SIM_DRIVER", "a version such as 12.8", &mut config.driver_version, parse_version)?;
-        read(set, "SYMMEM_SIM_PROBE", "none, hops", &mut config.probe, parse_probe)?;
+        read(
+            set,
+            "SYMMEM_SIM_PROBE",
+            "none, hops, trace, races, weak, weak-only",
+            &mut config.probe,
+            parse_probe,
+        )?;
         read(set, "SYMMEM_SIM_ON_STALL", "report, advance-clock", &mut config.on_stall, parse_on_stall)?;
         read(set, "SYMMEM_SIM_STALL_MS", "a number", &mut config.stall_grace_ms, parse)?;
         let mut slowdown = 1;
@@ -268,11 +280,13 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-fn parse_schedule(text: &str) -> Option<ScheduleKind> {
+/// A kind takes the machine's seed; a whole schedule brings its own.
+fn parse_schedule(text: &str, seed: u64) -> Option<Schedule> {
     match text {
-        "random" => Some(ScheduleKind::Random),
-        "round-robin" => Some(ScheduleKind::RoundRobin),
-        _ => None,
+        "random" => Some(Schedule { kind: ScheduleKind::Random, seed }),
+        "round-robin" => Some(Schedule { kind: ScheduleKind::RoundRobin, seed }),
+        "unfair" => Some(Schedule { kind: ScheduleKind::Unfair, seed }),
+        _ => text.parse().ok(),
     }
 }
 
@@ -293,6 +307,10 @@ fn parse_probe(text: &str) -> Option<ProbeKind> {
     match text {
         "none" => Some(ProbeKind::None),
         "hops" => Some(ProbeKind::Hops),
+        "trace" => Some(ProbeKind::Trace),
+        "races" => Some(ProbeKind::Races),
+        "weak" => Some(ProbeKind::Weak { races: true }),
+        "weak-only" => Some(ProbeKind::Weak { races: false }),
         _ => None,
     }
 }
@@ -322,6 +340,7 @@ mod tests {
         check("SYMMEM_SIM_MEMORY_BYTES", "4194304", |c| c.device_memory_bytes == 4 << 20);
         check("SYMMEM_SIM_SEED", " 77 ", |c| c.seed == 77);
         check("SYMMEM_SIM_SCHEDULE", "round-robin", |c| c.schedule == ScheduleKind::RoundRobin);
+        check("SYMMEM_SIM_SCHEDULE", "unfair:9", |c| c.schedule == ScheduleKind::Unfair && c.seed == 9);
         check("SYMMEM_SIM_SM", "80", |c| c.sm == 80);
         check("SYMMEM_SIM_MULTIPROCESSORS", "2", |c| c.n_multiprocessors == 2);
         check("SYMMEM_SIM_DRIVER", "12.4", |c| c.driver_version == (12, 4));

@@ -147,6 +147,8 @@ pub enum Fence {
     Thread(Order, Scope),
     /// `fence.proxy.alias`.
     ProxyAlias,
+    /// `griddepcontrol.wait`: the kernels before this one have ended, and their accesses are performed.
+    GridDependency,
 }
 
 /// Special register (PTX ISA 10).
@@ -311,10 +313,26 @@ pub enum Fault {
         /// Bytes there are.
         len_bytes: u64,
     },
+    /// The access races with an earlier one.
+    Race(Box<Race>),
     /// `trap`, or `brkpt`.
     Trap,
     /// The machine cannot do what the instruction asks.
     Other(String),
+}
+
+/// Two accesses to the same bytes, at least one of them a write, that nothing orders and that are not both strong, of one
+/// width and in each other's scope (PTX ISA 8.7.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Race {
+    /// The bytes.
+    pub bytes: String,
+    /// The access that found the race.
+    pub access: String,
+    /// The earlier access: what, by whom, where.
+    pub earlier: String,
+    /// What would have ordered them.
+    pub remedy: String,
 }
 
 /// What a running thread sees of the machine.

@@ -14,9 +14,11 @@
 use super::config::{OnStall, SimConfig};
 use super::driver::Driver;
 use super::engine::{self, Run, RunEnd};
+use super::interface::Fault;
 use super::memory::Memory;
 use super::multicast::TeamWait;
 use super::report;
+use super::schedule::Schedule;
 use crate::backend::{PhysicalHandle, StreamHandle};
 use crate::{ErrorKind, Result};
 use std::collections::HashSet;
@@ -288,12 +290,16 @@ impl SimMachine {
     }
 }
 
+/// Which run it was.
+fn in_run(config: &SimConfig) -> String {
+    let schedule = Schedule { kind: config.schedule.clone(), seed: config.seed };
+    format!("\n  under schedule {schedule}")
+}
+
 impl Core {
     /// Runs a slice of all work.
     fn slice(&mut self, config: &SimConfig) -> SliceEnd {
-        for physical in self.memory.take_gone() {
-            self.engine.forget(physical);
-        }
+        self.tell();
         if let Err(error) = self.memory.refresh_multicast() {
             self.fail(error.kind().clone());
             return SliceEnd::Going;
@@ -312,7 +318,10 @@ impl Core {
                 RunEnd::Stalled => return SliceEnd::Stalled,
                 RunEnd::Fault(site) => {
                     let report = report::fault(self.memory.map(), &site);
-                    self.fail(ErrorKind::Fault { report });
+                    self.fail(match site.fault {
+                        Fault::Race(_) => ErrorKind::Race { report: report + &in_run(config) },
+                        _ => ErrorKind::Fault { report },
+                    });
                     return SliceEnd::Going;
                 }
             }
@@ -325,6 +334,45 @@ impl Core {
             ));
         }
         SliceEnd::Going
+    }
+
+    /// Puts an engine that has run nothing in the place of the one there is, which is idle.
+    pub(super) fn set_engine(&mut self, engine: Box<dyn Run>) {
+        self.tell();
+        self.engine = engine;
+        self.stall = None;
+        self.instructions_at_milestone = 0;
+    }
+
+    /// Tells the engine what the host has done since the last call.
+    fn tell(&mut self) {
+        for physical in self.memory.take_gone() {
+            self.engine.forget(physical);
+        }
+        for order in self.driver.tasks.take_order() {
+            self.engine.order(order);
+        }
+    }
+
+    /// Tells the engine of a copy or a fill that the host makes.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Race`] where it races with a kernel.
+    pub(super) fn host_access(
+        &mut self,
+        config: &SimConfig,
+        address: u64,
+        len_bytes: u64,
+        write: bool,
+    ) -> Result<()> {
+        self.tell();
+        for access in self.memory.parts(address, len_bytes, write) {
+            self.engine
+                .host_access(access)
+                .map_err(|report| ErrorKind::Race { report: report + &in_run(config) })?;
+        }
+        Ok(())
     }
 
     fn instructions(&self) -> u64 {

@@ -16,6 +16,8 @@ pub(crate) struct Mapping {
     pub(crate) len_bytes: u64,
     /// Number of the physical allocation in this machine, for what is kept beside the memory.
     pub(crate) physical: u32,
+    /// Number of the mapping, given when it is inserted and not used again.
+    pub(crate) number: u32,
     /// The handle with which it was mapped; `None` for host memory.
     pub(crate) handle: Option<PhysicalHandle>,
     /// The device that owns the memory, or [`HOST`].
@@ -35,6 +37,8 @@ pub(crate) struct View {
     pub(crate) len_bytes: u64,
     /// Number of the physical allocation.
     pub(crate) physical: u32,
+    /// Number of the mapping.
+    pub(crate) mapping: u32,
     /// Owner, or [`HOST`].
     pub(crate) owner: u32,
     /// Loads are allowed.
@@ -45,8 +49,15 @@ pub(crate) struct View {
 
 impl View {
     /// Covers nothing.
-    pub(crate) const NOWHERE: Self =
-        Self { start: 0, len_bytes: 0, physical: 0, owner: HOST, readable: false, writable: false };
+    pub(crate) const NOWHERE: Self = Self {
+        start: 0,
+        len_bytes: 0,
+        physical: 0,
+        mapping: 0,
+        owner: HOST,
+        readable: false,
+        writable: false,
+    };
 }
 
 impl Mapping {
@@ -62,6 +73,7 @@ impl Mapping {
             start: self.start,
             len_bytes: self.len_bytes,
             physical: self.physical,
+            mapping: self.number,
             owner: self.owner,
             readable: rights != Access::None,
             writable: rights == Access::ReadWrite,
@@ -75,6 +87,7 @@ pub(crate) struct AddressMap {
     // invariant: starts[i] == mappings[i].start, ascending; ranges do not overlap.
     starts: Vec<u64>,
     mappings: Vec<Mapping>,
+    n_inserted: u32,
 }
 
 impl AddressMap {
@@ -92,7 +105,9 @@ impl AddressMap {
     }
 
     /// Adds a mapping, which must overlap no other.
-    pub(crate) fn insert(&mut self, mapping: Mapping) {
+    pub(crate) fn insert(&mut self, mut mapping: Mapping) {
+        mapping.number = self.n_inserted;
+        self.n_inserted += 1;
         debug_assert!(!self.overlaps(mapping.start, mapping.len_bytes));
         let index = self.starts.partition_point(|&start| start < mapping.start);
         self.starts.insert(index, mapping.start);
@@ -159,6 +174,7 @@ mod tests {
                 start,
                 len_bytes,
                 physical,
+                number: 0,
                 handle: None,
                 owner: 0,
                 rights: vec![Access::None],

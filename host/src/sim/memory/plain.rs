@@ -31,6 +31,7 @@ impl Memory {
             start,
             len_bytes,
             physical,
+            number: 0,
             handle: None,
             owner: device,
             rights,

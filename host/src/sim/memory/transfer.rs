@@ -6,6 +6,7 @@ use super::physical::Physical;
 use super::{HostMemory, Memory, PAGE_BYTES, reservation::Reservation};
 use crate::Result;
 use crate::backend::{Access, HostMapped};
+use crate::sim::engine::HostAccess;
 use crate::sim::result::INVALID_VALUE;
 
 /// Zero fills from this size on give pages back instead of writing them.
@@ -30,6 +31,7 @@ impl Memory {
             start,
             len_bytes: mapped_bytes,
             physical,
+            number: 0,
             handle: None,
             owner: HOST,
             rights,
@@ -86,6 +88,24 @@ impl Memory {
             at = stop;
         }
         parts.into_iter().try_for_each(|(mapping, at, bytes)| part(mapping, at, bytes))
+    }
+
+    /// A range of mapped bytes by the allocations that it lies in.
+    pub(crate) fn parts(&self, address: u64, len_bytes: u64, write: bool) -> Vec<HostAccess> {
+        let (mut parts, mut at) = (Vec::new(), address);
+        while at < address + len_bytes
+            && let Some(mapping) = self.map.find(at)
+        {
+            let stop = mapping.end().min(address + len_bytes);
+            parts.push(HostAccess {
+                physical: mapping.physical,
+                offset: at - mapping.start,
+                len_bytes: stop - at,
+                write,
+            });
+            at = stop;
+        }
+        parts
     }
 
     /// `cuMemcpyHtoD`.

@@ -167,6 +167,7 @@ impl Memory {
             start: address,
             len_bytes,
             physical,
+            number: 0,
             handle: Some(handle),
             owner,
             rights,

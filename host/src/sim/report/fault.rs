@@ -62,6 +62,13 @@ fn describe(fault: &Fault) -> (String, Option<u64>) {
             ),
             None,
         ),
+        Fault::Race(race) => (
+            format!(
+                "{} at {}\n  and nothing orders that behind an earlier {}\n  would be ordered by: {}",
+                race.access, race.bytes, race.earlier, race.remedy
+            ),
+            None,
+        ),
         Fault::Trap => ("the kernel trapped".into(), None),
         Fault::Other(what) => (what.clone(), None),
     }

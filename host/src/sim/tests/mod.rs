@@ -5,7 +5,9 @@ mod determinism;
 mod kernels;
 mod multicast;
 mod order;
+mod races;
 mod reports;
+mod schedules;
 mod vmm;
 
 use super::{LiveCounts, ProbeKind, SimConfig, SimMachine};
