@@ -51,7 +51,7 @@ const EXCHANGES_MAX: u32 = 20;
 pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long the news of a peer's death may take to arrive.
-const NEWS_PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const NEWS_PATIENCE: Duration = Duration::from_millis(500);
 
 static NEXT_COMM_ID: AtomicU64 = AtomicU64::new(1);
 
