@@ -26,7 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// Something that lives.
 enum Live {
-    Comm(Comm),
+    Comm(Box<Comm>),
     Window(Window<f32>),
     Stream(Stream),
     Graph(Graph),
@@ -100,7 +100,7 @@ fn make(mut rig: Rig, random: &mut Random, replays: bool) -> Result<Vec<Live>> {
         rig.synchronize()?;
     }
     live.extend(data.into_iter().map(Live::Window));
-    live.extend(rig.comms.into_iter().map(Live::Comm));
+    live.extend(rig.comms.into_iter().map(Box::new).map(Live::Comm));
     live.extend(rig.streams.into_iter().map(Live::Stream));
     Ok(live)
 }
