@@ -20,7 +20,7 @@ const STALL_POLLS: u32 = 1000;
 /// The same where kernels shall give up: more than they poll between two looks at the clock.
 const STALL_POLLS_PATIENT: u32 = 4500;
 /// A stall while the host is about to launch more is none.
-const STALL_GRACE_MS: u64 = 20;
+const STALL_GRACE_MS: u64 = 1000;
 
 /// What beds differ in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -203,6 +203,16 @@ impl Machine {
         &self.inner.released
     }
 
+    /// Refuses to use `what`, which belongs to this machine, with something of another one: handles of one machine mean
+    /// something else, or nothing, on another.
+    pub(crate) fn expect(&self, what: &str, other: &Self) -> Result<()> {
+        if self.is_same(other) {
+            return Ok(());
+        }
+        let detail = format!("it is one of another machine ({self:?}) than what it is used with ({other:?})");
+        Err(ErrorKind::Foreign { what: what.into(), detail }.into())
+    }
+
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }

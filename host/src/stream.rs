@@ -65,7 +65,9 @@ impl Stream {
     /// A fault of the work, or a deadlock that the simulated machine found. What a communicator's kernels report is
     /// returned by [`crate::Comm::synchronize`], not here.
     pub fn synchronize(&self) -> Result<()> {
-        self.machine().backend().stream_synchronize(self.handle())
+        let done = self.machine().backend().stream_synchronize(self.handle());
+        self.machine().drain();
+        done
     }
 
     /// Makes its later work wait for `event`.
@@ -74,7 +76,7 @@ impl Stream {
     ///
     /// [`ErrorKind::Foreign`] for an event of another machine; what the machine answers.
     pub fn wait_event(&self, event: &Event) -> Result<()> {
-        check_same("the event", &event.machine, self.machine())?;
+        event.machine.expect("the event", self.machine())?;
         self.machine().backend().stream_wait_event(self.handle(), event.handle)
     }
 
@@ -145,15 +147,6 @@ pub(crate) fn is_capturing() -> bool {
     CAPTURES.get() > 0
 }
 
-/// Handles of one machine mean something else, or nothing, on another.
-fn check_same(what: &str, found: &Machine, expected: &Machine) -> Result<()> {
-    if found.is_same(expected) {
-        return Ok(());
-    }
-    let detail = format!("it is one of another machine ({found:?}) than what it is used with ({expected:?})");
-    Err(ErrorKind::Foreign { what: what.into(), detail }.into())
-}
-
 /// A stream that may be gone.
 #[derive(Clone, Debug)]
 pub(crate) struct WeakStream {
@@ -212,7 +205,7 @@ impl Event {
     ///
     /// [`ErrorKind::Foreign`] for a stream of another machine; what the machine answers.
     pub fn record(&self, stream: &Stream) -> Result<()> {
-        check_same("the stream", stream.machine(), &self.machine)?;
+        stream.machine().expect("the stream", &self.machine)?;
         self.machine.backend().event_record(self.handle, stream.handle())
     }
 
@@ -222,7 +215,7 @@ impl Event {
     ///
     /// [`ErrorKind::Foreign`] for an event of another machine; what the machine answers, e.g. if either is not done.
     pub fn elapsed_us_since(&self, start: &Event) -> Result<Option<f64>> {
-        check_same("the first event", &start.machine, &self.machine)?;
+        start.machine.expect("the first event", &self.machine)?;
         self.machine.backend().event_elapsed_us(start.handle, self.handle)
     }
 
@@ -300,7 +293,7 @@ impl GraphExec {
     ///
     /// [`ErrorKind::Foreign`] for a stream of another machine; what the machine answers.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
-        check_same("the stream", stream.machine(), &self.machine)?;
+        stream.machine().expect("the stream", &self.machine)?;
         self.machine.backend().graph_launch(self.handle, stream.handle())
     }
 }

@@ -1,14 +1,14 @@
 //! Registrations of many windows and communicators, asked for together by one thread.
 
 use crate::Result;
-use crate::comm::{Comm, Task, Worker};
-use crate::symmetric::{Awaited, Deregistration, DeviceBuffer, Preparation, Registration, Window};
+use crate::comm::{Comm, Task};
+use crate::symmetric::{Awaited, Deregistration, DeviceBuffer, Kind, Preparation, Registration, Window};
 use bytemuck::Pod;
 use symmem_device::kernels::{Dtype, Op};
 
 /// What a group has been asked for so far. See [`group`].
 pub struct Group<'a> {
-    tasks: Vec<(&'a Worker, Task)>,
+    tasks: Vec<(&'a Comm, Kind, Task)>,
     awaited: Vec<Box<dyn Awaited + 'a>>,
 }
 
@@ -16,8 +16,10 @@ pub struct Group<'a> {
 ///
 /// One thread may so register windows of all its ranks and of any number of communicators, in any order across
 /// communicators, without a deadlock: each communicator's worker does its own part. Within one communicator all ranks
-/// ask in the same order. Nothing is asked of any rank before `fill` has returned, and nothing at all if it returns an
-/// error, so that no rank waits for a part that will not come. Each registration in the value that `fill` returns has its
+/// ask in the same order. Nothing is asked of any rank before `fill` has returned. If it returns an error, nothing is asked
+/// of a communicator whose ranks are all in this process, and ranks of others, which may ask for the same, are told that
+/// this one will not. A request that the group refuses, while `fill` goes on, counts as asked for, as it does without a
+/// group. Each registration in the value that `fill` returns has its
 /// own result, and gives it at once.
 ///
 /// ```no_run
@@ -36,10 +38,14 @@ pub struct Group<'a> {
 /// What `fill` returns.
 pub fn group<'a, R>(fill: impl FnOnce(&mut Group<'a>) -> Result<R>) -> Result<R> {
     let mut group = Group { tasks: Vec::new(), awaited: Vec::new() };
-    let filled = fill(&mut group)?;
+    let filled = fill(&mut group).inspect_err(|error| {
+        for (comm, kind, _) in group.tasks.drain(..).filter(|(comm, ..)| comm.spans_processes()) {
+            comm.worker().submit(Task::Refused { kind, why: error.clone() });
+        }
+    })?;
     let _entered = tracing::debug_span!("group", n = group.tasks.len()).entered();
-    for (worker, task) in group.tasks {
-        worker.submit(task);
+    for (comm, _, task) in group.tasks {
+        comm.worker().submit(task);
     }
     group.awaited.iter().for_each(|one| one.wait_done());
     Ok(filled)
@@ -52,9 +58,7 @@ impl<'a> Group<'a> {
     ///
     /// As [`Comm::alloc`].
     pub fn alloc<T: Pod>(&mut self, comm: &'a Comm, count: usize) -> Result<Registration<T>> {
-        let (task, registration) = comm.to_alloc(count)?;
-        self.add(comm, task, registration.watch());
-        Ok(registration)
+        self.add(comm, Kind::Register, comm.to_alloc(count), Registration::watch)
     }
 
     /// [`Comm::register`], at the end of the group.
@@ -68,9 +72,7 @@ impl<'a> Group<'a> {
         address: u64,
         count: usize,
     ) -> Result<Registration<T>> {
-        let (task, registration) = comm.to_register(address, count)?;
-        self.add(comm, task, registration.watch());
-        Ok(registration)
+        self.add(comm, Kind::Register, comm.to_register(address, count), Registration::watch)
     }
 
     /// [`Comm::register_buffer`], at the end of the group.
@@ -92,9 +94,8 @@ impl<'a> Group<'a> {
     ///
     /// As [`Comm::deregister`].
     pub fn deregister<T: Pod>(&mut self, comm: &'a Comm, window: Window<T>) -> Result<Deregistration> {
-        let (task, deregistration) = comm.to_deregister(window)?;
-        self.add(comm, task, deregistration.watch());
-        Ok(deregistration)
+        let kind = comm.kind_of_deregistration(&window);
+        self.add(comm, kind, comm.to_deregister(window), Deregistration::watch)
     }
 
     /// [`Comm::prepare`], at the end of the group.
@@ -103,13 +104,27 @@ impl<'a> Group<'a> {
     ///
     /// As [`Comm::prepare`].
     pub fn prepare(&mut self, comm: &'a Comm, dtypes: &[Dtype], ops: &[Op]) -> Result<Preparation> {
-        let (task, preparation) = comm.to_prepare(dtypes, ops)?;
-        self.add(comm, task, preparation.watch());
-        Ok(preparation)
+        self.add(comm, Kind::Prepare, comm.to_prepare(dtypes, ops), Preparation::watch)
     }
 
-    fn add(&mut self, comm: &'a Comm, task: Task, awaited: impl Awaited + 'a) {
-        self.tasks.push((comm.worker(), task));
-        self.awaited.push(Box::new(awaited));
+    /// Puts in a request, or that it was refused.
+    fn add<A, W: Awaited + 'a>(
+        &mut self,
+        comm: &'a Comm,
+        kind: Kind,
+        asked: Result<(Task, A)>,
+        watch: impl FnOnce(&A) -> W,
+    ) -> Result<A> {
+        match asked {
+            Ok((task, answer)) => {
+                self.tasks.push((comm, kind, task));
+                self.awaited.push(Box::new(watch(&answer)));
+                Ok(answer)
+            }
+            Err(error) => {
+                self.tasks.push((comm, kind, Task::Refused { kind, why: error.clone() }));
+                Err(error)
+            }
+        }
     }
 }

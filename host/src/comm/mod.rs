@@ -224,7 +224,7 @@ impl Comm {
     }
 
     /// Ends every wait of this rank's kernels, with an error there and at their peers, and the use of the communicator on
-    /// this rank: every later call returns [`ErrorKind::Aborted`].
+    /// this rank: every later operation and [`Self::check`] return [`ErrorKind::Aborted`].
     pub fn abort(&self) {
         self.record.abort();
     }
@@ -280,6 +280,11 @@ impl Comm {
         lock(&self.shared.order)
     }
 
+    /// Whether there are ranks that this process's group does not drive.
+    pub(crate) fn spans_processes(&self) -> bool {
+        self.process.spans_processes()
+    }
+
     pub(crate) fn worker(&self) -> &Worker {
         &self.worker
     }
@@ -309,6 +314,10 @@ impl Comm {
 impl Drop for Comm {
     fn drop(&mut self) {
         let waited = self.order().quiesce(DROP_PATIENCE);
+        // A kernel that gave up has ended, but its peers may still touch this rank's memory.
+        if self.record.fault(self.rank).is_err() {
+            self.shared.is_cut_short.store(true, Ordering::Release);
+        }
         let Err(error) = waited else { return };
         self.record.abort();
         self.shared.is_cut_short.store(true, Ordering::Release);

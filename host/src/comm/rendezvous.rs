@@ -66,7 +66,7 @@ impl State {
     }
 
     fn gone(&self) -> Option<u32> {
-        self.missing().into_iter().find(|&rank| self.has_left[rank as usize])
+        (0..self.given.len() as u32).find(|&rank| self.has_left[rank as usize])
     }
 
     fn missing(&self) -> Vec<u32> {
@@ -165,6 +165,19 @@ mod tests {
             let error = outcomes[rank].as_ref().expect_err("rank 1 left");
             assert!(matches!(error.kind(), ErrorKind::RankFailed { rank: 1, .. }), "{error}");
         }
+    }
+
+    #[test]
+    fn a_rank_that_has_left_waits_for_nobody() {
+        let outcomes = meet(2, 60_000, |seat| match seat.rank() {
+            1 => Ok(vec![]),
+            _ => {
+                seat.leave();
+                seat.all_gather("step", vec![])
+            }
+        });
+        let error = outcomes[0].as_ref().expect_err("rank 1 never comes");
+        assert!(matches!(error.kind(), ErrorKind::RankFailed { rank: 0, .. }), "{error}");
     }
 
     #[test]

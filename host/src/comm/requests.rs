@@ -58,9 +58,13 @@ impl Comm {
     ///
     /// [`ErrorKind::Foreign`] for a window of another communicator or rank, [`ErrorKind::Capture`] as in [`Self::alloc`].
     pub fn deregister<T: Pod>(&self, window: Window<T>) -> Result<Deregistration> {
+        let kind = self.kind_of_deregistration(&window);
+        self.ask(kind, self.to_deregister(window))
+    }
+
+    pub(crate) fn kind_of_deregistration<T: Pod>(&self, window: &Window<T>) -> Kind {
         let inner = window.inner();
-        let number = (inner.comm_id == self.id).then_some(inner.number);
-        self.ask(Kind::Deregister { number }, self.to_deregister(window))
+        Kind::Deregister { number: (inner.comm_id == self.id).then_some(inner.number) }
     }
 
     /// Queues a request; where it is refused, that is queued in its place, so that no rank waits for this one's part.

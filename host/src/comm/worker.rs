@@ -180,14 +180,17 @@ fn watch(registrar: &Registrar, ready: &Ready, shared: &Arc<Shared>) {
 /// The end of a communicator that spans processes, whose operations are done: all ranks unmap what is not theirs before
 /// any gives its memory back. Whoever does not come in time is not waited for: what a rank has mapped stays alive till it
 /// unmaps it itself.
-fn part(registrar: Registrar, process: &Process) {
+fn part(registrar: Registrar, process: &Arc<Process>) {
     let bootstrap = registrar.bootstrap.clone();
     if !bootstrap.spans_processes() {
         return;
     }
     let met = bootstrap.all_gather("teardown: operations done", vec![]);
     drop(registrar);
-    process.unmap_peers();
+    // The worker and its communicator hold it; whoever else does may still touch what it maps.
+    if Arc::strong_count(process) <= 2 {
+        process.unmap_peers();
+    }
     if let Err(error) = met.and_then(|_| bootstrap.all_gather("teardown: peers unmapped", vec![])) {
         tracing::warn!(%error, "parted without the others");
     }

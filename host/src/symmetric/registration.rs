@@ -175,8 +175,13 @@ impl Registrar {
             return Ok(());
         }
         agree(&*self.bootstrap, "reclaim: operations done", operations.wait())?;
+        // What destructors had to say before is not about this: it stays for whoever asks.
+        let machine = self.device.machine();
+        let earlier = machine.take_deferred();
         self.backings.retain(|backing| !by_all.contains(&backing.flat().bytes));
-        let unmapped = agree(&*self.bootstrap, "reclaim: unmapped", self.device.machine().take_deferred());
+        let unmapped = machine.take_deferred();
+        machine.defer(earlier);
+        let unmapped = agree(&*self.bootstrap, "reclaim: unmapped", unmapped);
         if self.bootstrap.rank() == 0 {
             by_all.iter().for_each(|&flat| self.offsets.free(flat));
         }

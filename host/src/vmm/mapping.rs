@@ -18,13 +18,14 @@ impl Mapping {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SizeOverflow`] if it does not fit; otherwise what the machine answers, e.g. that something is
+    /// [`ErrorKind::SizeOverflow`] if it does not fit, [`ErrorKind::Foreign`] for memory of another machine; otherwise what the machine answers, e.g. that something is
     /// mapped there.
     pub fn new(
         reservation: &Arc<Reservation>,
         offset_bytes: u64,
         physical: &Arc<PhysicalAllocation>,
     ) -> Result<Self> {
+        physical.machine().expect("the physical allocation", reservation.machine())?;
         let end = offset_bytes.checked_add(physical.len_bytes());
         if end.is_none_or(|end| end > reservation.len_bytes()) {
             let what = format!(

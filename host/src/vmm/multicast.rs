@@ -56,6 +56,7 @@ impl MulticastObject {
     ///
     /// What the machine answers.
     pub fn add_device(&self, device: &Device) -> Result<()> {
+        device.machine().expect("the device", &self.machine)?;
         self.machine.backend().multicast_add_device(self.handle, device.index())
     }
 
@@ -91,6 +92,7 @@ impl MulticastMapping {
     ///
     /// What the machine answers.
     pub fn new(reservation: &Arc<Reservation>, object: &Arc<MulticastObject>) -> Result<Self> {
+        object.machine.expect("the multicast object", reservation.machine())?;
         let address = reservation.base();
         reservation.machine().backend().mem_map(address, object.len_bytes, object.handle)?;
         Ok(Self { address, reservation: reservation.clone(), object: object.clone() })
@@ -149,6 +151,7 @@ impl Binding {
         device: &Device,
         len_bytes: u64,
     ) -> Result<Self> {
+        physical.machine().expect("the physical allocation", &object.machine)?;
         let backend = object.machine.backend();
         backend.multicast_bind(object.handle, offset_bytes, physical.handle(), 0, len_bytes)?;
         let (object, _physical) = (object.clone(), physical.clone());

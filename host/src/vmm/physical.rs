@@ -71,6 +71,10 @@ impl PhysicalAllocation {
         self.machine.backend().mem_export(self.handle)
     }
 
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     /// Whether [`Self::export`] would succeed.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("groups::all_or_nothing_is_asked", 2, all_or_nothing_is_asked),
         Case::new("groups::registered_and_deregistered", 2, registered_and_deregistered),
         Case::new("groups::many_threads", 2, many_threads),
+        Case::new("groups::what_is_refused_counts", 2, what_is_refused_counts),
     ]
 }
 
@@ -170,4 +171,35 @@ fn many_threads(context: &Context) -> Result<()> {
         let mut windows = rig.alloc::<f32>(COUNT)?;
         sums(rig, &mut windows)
     })
+}
+
+/// One rank's group refuses a request, and the other rank's does not: both are at the same request afterwards.
+fn what_is_refused_counts(context: &Context) -> Result<()> {
+    let (machine, id) = (context.machine()?, symmem::UniqueId::new()?);
+    let each = |rank: u32| -> Result<Vec<u64>> {
+        let comm =
+            symmem::Comm::init_rank_with(&machine.device(rank)?, 2, rank, &id, &CommConfig::default())?;
+        let count = if rank == 0 { 0 } else { COUNT };
+        // The whole group fails on rank 0.
+        let asked = symmem::group(|group| group.alloc::<f32>(&comm, count));
+        let first = asked.and_then(Registration::wait);
+        expect("a window that rank 0 refuses", first, |_| true, &["size of a window is 0 bytes"])?;
+        // The group goes on without it.
+        let asked = symmem::group(|group| Ok(group.alloc::<f32>(&comm, count)))?;
+        expect(
+            "the same, swallowed",
+            asked.and_then(Registration::wait),
+            |_| true,
+            &["size of a window is 0 bytes"],
+        )?;
+        let windows = [comm.alloc::<f32>(COUNT)?.wait()?, comm.alloc::<f32>(COUNT)?.wait()?];
+        Ok(windows.iter().map(Window::number).collect())
+    };
+    let numbers = std::thread::scope(|scope| {
+        let threads = [0, 1].map(|rank| scope.spawn(move || each(rank)));
+        threads.map(|thread| thread.join().expect("no panic"))
+    });
+    let [first, second] = numbers;
+    ensure!(first? == second?, "the ranks are at different requests");
+    Ok(())
 }

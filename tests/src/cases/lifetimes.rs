@@ -13,6 +13,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("lifetimes::random_drop_orders", 2, random_drop_orders),
         Case::new("lifetimes::communicators_again_and_again", 2, again_and_again),
         Case::new("lifetimes::windows_outlive_their_communicator", 2, windows_outlive),
+        Case::new("lifetimes::graphs_outlive_ranks_that_were_made_one_by_one", 2, graphs_outlive),
         Case::new("lifetimes::windows_dropped_in_different_orders", 2, different_orders),
         Case::new("lifetimes::window_dropped_under_an_operation", 2, dropped_under_an_operation),
         Case::new("lifetimes::registering_while_a_peer_works", 2, registering_while_a_peer_works),
@@ -278,5 +279,32 @@ fn what_does_not_end_is_not_unmapped(context: &Context) -> Result<()> {
     before.comms[1].all_reduce_in_place(&mut blocked[1], Op::Sum, &before.streams[1])?;
     before.synchronize()?;
     streams.iter().try_for_each(Stream::synchronize)?;
+    Ok(())
+}
+
+/// As in processes of their own, each rank has mapped its peer's memory itself.
+fn graphs_outlive(context: &Context) -> Result<()> {
+    let (machine, id) = (context.machine()?, symmem::UniqueId::new()?);
+    let captured = |rank: u32| -> Result<(GraphExec, Window<f32>, Stream)> {
+        let device = machine.device(rank)?;
+        let mut comm = Comm::init_rank(&device, 2, rank, &id)?;
+        let (stream, mut window) = (Stream::new(&device)?, comm.alloc::<f32>(64)?.wait()?);
+        let graph = stream.capture(|| comm.all_reduce_in_place(&mut window, Op::Sum, &stream))?;
+        window.write(0, &[1.0 + rank as f32; 64])?;
+        Ok((graph.instantiate()?, window, stream))
+    };
+    let ranks = std::thread::scope(|scope| {
+        let captured = &captured;
+        let threads = [0, 1].map(|rank| scope.spawn(move || captured(rank)));
+        threads.map(|thread| thread.join().expect("no panic"))
+    });
+    let ranks = ranks.into_iter().collect::<Result<Vec<_>>>()?;
+    for (graph, _, stream) in &ranks {
+        graph.launch(stream)?;
+    }
+    for (_, window, stream) in &ranks {
+        stream.synchronize()?;
+        ensure!(window.to_vec()? == [3.0; 64]);
+    }
     Ok(())
 }

@@ -17,6 +17,8 @@ pub(super) trait Judge {
     fn is_harmless(&self, earlier: Record) -> bool;
     /// Whether two earlier accesses are morally strong.
     fn are_strong(&self, one: Record, two: Record) -> bool;
+    /// Whether whoever does no harm to `new` does none to `earlier`, which is before it.
+    fn represents(&self, new: Record, earlier: Record) -> bool;
 }
 
 /// What is kept for some bytes.
@@ -34,7 +36,7 @@ impl Cell {
 #[derive(Clone, Debug, Default)]
 struct Several {
     /// By thread and kind.
-    reads: HashMap<(BlockNumber, u16, u16), Record>,
+    reads: HashMap<(BlockNumber, u16, u64), Record>,
     /// Strong writes before the last one.
     writes: Vec<Record>,
     /// Reads when the map was last cleaned.
@@ -63,8 +65,8 @@ impl SeveralTable {
     }
 }
 
-fn key(record: Record) -> (BlockNumber, u16, u16) {
-    (record.block, record.thread, record.strength())
+fn key(record: Record) -> (BlockNumber, u16, u64) {
+    (record.block, record.thread, u64::from(record.strength()) << 8 | record.width_bytes())
 }
 
 impl Cell {
@@ -118,7 +120,7 @@ impl Cell {
         }
         let stands_for = self.read.is_none()
             || (self.read.same_thread(record) && self.read.same_kind(record))
-            || (record.strength() <= self.read.strength() && judge.is_before(self.read));
+            || (judge.represents(record, self.read) && judge.is_before(self.read));
         if stands_for {
             self.read = record;
         } else {
@@ -140,16 +142,18 @@ impl Cell {
     ) -> Result<(), Conflict> {
         self.check_write(table, judge)?;
         // Whoever knows of an atomic knows of the write that it has read (PTX ISA 8.9.5).
-        let stands_for = also_reads && judge.is_harmless(self.write);
-        let superseded = !self.write.is_none() && !stands_for && !judge.is_before(self.write);
+        let stands_for = !self.write.is_none()
+            && judge.represents(record, self.write)
+            && ((also_reads && judge.is_harmless(self.write)) || judge.is_before(self.write));
+        let superseded = !self.write.is_none() && !stands_for;
         if self.read.block == SEVERAL {
             let index = self.read.time;
             let found = &mut table.all[index as usize];
             found.writes.iter().try_for_each(|&write| check(write, true, judge))?;
             found.reads.values().try_for_each(|&read| check(read, false, judge))?;
-            found.reads.retain(|_, read| !judge.is_before(*read));
+            found.reads.retain(|_, read| !(judge.is_before(*read) && judge.represents(record, *read)));
             found.reads.values_mut().for_each(|read| *read = read.that_observes(false));
-            found.writes.retain(|write| !judge.is_before(*write));
+            found.writes.retain(|write| !(judge.is_before(*write) && judge.represents(record, *write)));
             if superseded {
                 found.add_write(self.write);
             } else if found.reads.is_empty() && found.writes.is_empty() {
@@ -158,8 +162,11 @@ impl Cell {
             }
         } else if !self.read.is_none() {
             check(self.read, false, judge)?;
-            self.read =
-                if judge.is_before(self.read) { Record::NONE } else { self.read.that_observes(false) };
+            self.read = if judge.is_before(self.read) && judge.represents(record, self.read) {
+                Record::NONE
+            } else {
+                self.read.that_observes(false)
+            };
         }
         if superseded && self.read.block != SEVERAL {
             let mut both = Several { writes: vec![self.write], ..Several::default() };
@@ -175,7 +182,7 @@ impl Cell {
 
 impl Several {
     fn add_write(&mut self, record: Record) {
-        match self.writes.iter_mut().find(|known| known.same_thread(record)) {
+        match self.writes.iter_mut().find(|known| known.same_thread(record) && key(**known) == key(record)) {
             Some(known) => *known = record,
             None => self.writes.push(record),
         }
@@ -184,7 +191,7 @@ impl Several {
     fn add_read(&mut self, record: Record, judge: &impl Judge) {
         self.reads.insert(key(record), record);
         if self.reads.len() > 2 * self.n_cleaned.max(16) {
-            let stands_for = |read: &Record| record.strength() <= read.strength() && judge.is_before(*read);
+            let stands_for = |read: &Record| judge.represents(record, *read) && judge.is_before(*read);
             self.reads.retain(|_, read| *read == record || !stands_for(read));
             self.n_cleaned = self.reads.len();
         }

@@ -47,7 +47,27 @@ impl ThreadJudge<'_> {
     }
 }
 
+/// Whether an access that does no harm to `new` does none to `earlier`, which is before it: `new` is weak, so that only
+/// order helps against it, or it is morally strong with exactly what `earlier` is morally strong with.
+fn represents(launches: &Launches, new: Record, earlier: Record) -> bool {
+    if new.strength() == 0 {
+        return true;
+    }
+    new.strength() == earlier.strength()
+        && new.may_be_morally_strong(earlier)
+        && new.proxy() == earlier.proxy()
+        && match new.strength() {
+            3 => true,
+            2 => launches.device_of(new.block) == launches.device_of(earlier.block),
+            _ => new.block == earlier.block,
+        }
+}
+
 impl Judge for ThreadJudge<'_> {
+    fn represents(&self, new: Record, earlier: Record) -> bool {
+        represents(self.launches, new, earlier)
+    }
+
     #[inline]
     fn is_before(&self, earlier: Record) -> bool {
         let same_proxy = earlier.proxy() == self.record.proxy();
@@ -74,6 +94,10 @@ impl Judge for ThreadJudge<'_> {
 }
 
 impl Judge for HostJudge<'_> {
+    fn represents(&self, new: Record, earlier: Record) -> bool {
+        represents(self.launches, new, earlier)
+    }
+
     fn is_before(&self, earlier: Record) -> bool {
         earlier.block == HOST_BLOCK
             || self.know.seen.knows(self.launches.event(earlier.block, earlier.thread, earlier.time))

@@ -219,3 +219,64 @@ fn shared_memory_races_too() {
         assert!(found.is_none_or(|report| report.contains("shared memory of the block")));
     }
 }
+
+/// An access behind one that it is not as good as: whoever does no harm to the second may do some to the first, which
+/// must not be forgotten. Block 1 comes behind block 0 in time, and by nothing that PTX takes for an order.
+#[test]
+fn a_later_access_hides_no_earlier_one() {
+    let table = [
+        ("st.global.b32 [%rd1], %r6;", "", "ld.relaxed.sys.global.b32 %r7, [%rd1];"),
+        (
+            "st.global.b32 [%rd1], %r6;",
+            "st.relaxed.sys.global.b32 [%rd1], %r6;",
+            "ld.relaxed.sys.global.b32 %r7, [%rd1];",
+        ),
+        (
+            "st.relaxed.cta.global.b32 [%rd1], %r6;",
+            "red.relaxed.sys.global.add.u32 [%rd1], %r6;",
+            "ld.relaxed.sys.global.b32 %r7, [%rd1];",
+        ),
+        (
+            "ld.relaxed.sys.global.b64 %rd7, [%rd1];",
+            "ld.relaxed.sys.global.b32 %r8, [%rd1];",
+            "st.relaxed.sys.global.b32 [%rd1], %r6;",
+        ),
+    ];
+    for (first, second, other) in table {
+        for (seed, probe) in
+            (0..4).flat_map(|seed| [(seed, ProbeKind::Races), (seed, ProbeKind::Weak { races: true })])
+        {
+            let bed = Bed::new(SimConfig { n_devices: 1, seed, probe, ..SimConfig::default() });
+            let words = bed.alloc(0, GRAIN);
+            let module = bed.machine.module_load(0, &behind_a_flag(first, second, other), "a test").unwrap();
+            let kernel = bed.machine.function(module, "k").unwrap();
+            let shape = LaunchShape { blocks: 2, threads: 1, shared_bytes: 0, waits_itself: false };
+            bed.machine.launch(bed.streams[0], kernel, shape, &words.to_le_bytes()).unwrap();
+            assert!(finish(&bed).is_some(), "{first} {second} / {other}, {probe:?}, seed {seed}");
+        }
+    }
+}
+
+/// Block 0 does `first` and `second` and raises a flag; block 1 waits for the flag, acquires nothing, and does `other`.
+fn behind_a_flag(first: &str, second: &str, other: &str) -> String {
+    format!(
+        ".version 8.4\n.target sm_90\n.address_size 64\n.visible .entry k(.param .b64 p)\n{{
+        .reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
+        ld.param.b64 %rd1, [p];
+        add.s64 %rd2, %rd1, 64;
+        mov.b32 %r6, 1;
+        mov.u32 %r1, %ctaid.x;
+        setp.ne.b32 %p1, %r1, 0;
+        @%p1 bra $other;
+        {first}
+        {second}
+        st.relaxed.sys.global.b32 [%rd2], %r6;
+        ret;
+        $other:
+        ld.relaxed.sys.global.b32 %r5, [%rd2];
+        setp.ne.b32 %p2, %r5, 1;
+        @%p2 bra $other;
+        {other}
+        ret;\n}}\n"
+    )
+}

@@ -227,7 +227,12 @@ impl Memory {
             let mut parts = Vec::new();
             for its in bound.iter().filter(|its| its.device == device) {
                 let Bound { offset, len_bytes, physical_offset, memory, .. } = *its;
-                parts.push(Part { offset, len_bytes, physical_offset, memory: self.see(memory)? });
+                // The table is another process's word: what does not lie in the memory is not reached.
+                let lies_inside = |seen: &Seen| {
+                    physical_offset.checked_add(len_bytes).is_some_and(|end| end <= seen.physical_len_bytes)
+                };
+                let memory = self.see(memory)?.filter(lies_inside);
+                parts.push(Part { offset, len_bytes, physical_offset, memory });
             }
             parts.sort_unstable_by_key(|part: &Part| part.offset);
             members.push(Member { device, parts });

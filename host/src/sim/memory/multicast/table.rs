@@ -17,7 +17,7 @@ use super::super::physical::{Identity, duplicate, identity, link_of};
 use super::super::reservation::Reservation;
 use crate::Result;
 use crate::sim::result::io;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 const NAME: &str = "symmem-sim-multicast";
@@ -85,6 +85,12 @@ impl Table {
     /// The table in a file that another process made; `None` if it is another file.
     pub(crate) fn import(fd: BorrowedFd<'_>) -> Result<Option<(Self, OwnedFd)>> {
         if !link_of(fd).is_some_and(|link| link.starts_with(&format!("/memfd:{NAME} "))) {
+            return Ok(None);
+        }
+        // As in `create`: a file that may shrink, or is too short, would fault where it is read.
+        let is_sealed =
+            fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK | SealFlags::GROW));
+        if !is_sealed || fstat(fd).map_or(0, |facts| facts.st_size as u64) < FILE_BYTES {
             return Ok(None);
         }
         let mut table = Self { place: map(fd)?, len_bytes: 0, n_devices: 0 };
