@@ -11,7 +11,7 @@ use symmem_device::kernels::{KERNELS, KernelSpec};
 pub(crate) fn kernels(patterns: &[String]) -> Result<Vec<&'static KernelSpec>> {
     for pattern in patterns {
         let is_known = KERNELS.iter().any(|kernel| matches(pattern, kernel.name));
-        ensure!(is_known, "no kernel's name has `{pattern}` in it; `--list` names all");
+        ensure!(is_known, "no kernel's name has `{pattern}` in it; `cargo xtask check --list` names all");
     }
     let chosen = |kernel: &&KernelSpec| {
         patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, kernel.name))

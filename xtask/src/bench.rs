@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Builds the bench and runs it with these arguments.
 pub(crate) fn run_with<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<()> {
-    shell::run(&mut shell::cargo(&["build", "--quiet", "--release", "--locked", "--package", BENCH])?)?;
+    shell::run(&mut shell::cargo(&["build", "--release", "--locked", "--package", BENCH])?)?;
     let binary = shell::target_dir()?.join("release").join(BENCH);
-    shell::run(Command::new(binary).args(args).current_dir(shell::root()))
+    shell::run(Command::new(binary).args(args))
 }

@@ -18,9 +18,9 @@ pub(crate) struct Args {
 
 /// Builds the checker in release and runs one of its commands.
 pub(crate) fn run(command: &str, args: &Args) -> Result<()> {
-    shell::run(&mut shell::cargo(&["build", "--quiet", "--release", "--locked", "--package", CHECK])?)?;
+    shell::run(&mut shell::cargo(&["build", "--release", "--locked", "--package", CHECK])?)?;
     let binary = shell::target_dir()?.join("release").join(CHECK);
-    shell::run(Command::new(binary).arg(command).args(&args.passed_on).current_dir(shell::root()))
+    shell::run(Command::new(binary).arg(command).args(&args.passed_on))
 }
 
 /// As [`run`], by the program that a build of the tests has made.

@@ -43,7 +43,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     command.env("SYMMEM_TEST_FULL", if args.full { "1" } else { "0" });
     command.args(&args.filter);
     let result = shell::run(&mut command).context("some tests did not pass; they are listed above");
-    let result = result.and(if args.filter.is_none() { check_kernels(args.full) } else { Ok(()) });
+    let checked = if args.filter.is_none() { check_kernels(args.full) } else { Ok(()) };
+    let result = match (result, checked) {
+        (Err(tests), Err(checks)) => Err(tests.context(format!("{checks:#}, and"))),
+        (result, checked) => result.and(checked),
+    };
     let verdict = if result.is_ok() { "all tests passed" } else { "FAILED" };
     let scope = args.filter.as_ref().map_or(String::new(), |filter| format!(", only `{filter}`"));
     let extent = if args.full { "full" } else { "quick (`--full` runs the long cases too)" };

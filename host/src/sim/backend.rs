@@ -214,7 +214,7 @@ unsafe impl Backend for SimMachine {
         self.check_device(device)?;
         self.change(|core| {
             core.memory.write(device, address, source)?;
-            core.host_access(&self.config, address, source.len() as u64, true)
+            core.host_access(address, source.len() as u64, true)
         })
     }
 
@@ -222,14 +222,14 @@ unsafe impl Backend for SimMachine {
         self.check_device(device)?;
         let mut core = self.lock();
         core.memory.read(device, address, target)?;
-        core.host_access(&self.config, address, target.len() as u64, false)
+        core.host_access(address, target.len() as u64, false)
     }
 
     fn fill(&self, device: u32, address: u64, byte: u8, len_bytes: u64) -> Result<()> {
         self.check_device(device)?;
         self.change(|core| {
             core.memory.fill(device, address, byte, len_bytes)?;
-            core.host_access(&self.config, address, len_bytes, true)
+            core.host_access(address, len_bytes, true)
         })
     }
 
@@ -237,8 +237,8 @@ unsafe impl Backend for SimMachine {
         self.check_device(device)?;
         self.change(|core| {
             core.memory.copy(device, from, to, len_bytes)?;
-            core.host_access(&self.config, from, len_bytes, false)?;
-            core.host_access(&self.config, to, len_bytes, true)
+            core.host_access(from, len_bytes, false)?;
+            core.host_access(to, len_bytes, true)
         })
     }
 

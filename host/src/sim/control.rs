@@ -19,7 +19,7 @@ impl SimMachine {
         let (kind, seed) = (schedule.kind.clone(), schedule.seed);
         let config = SimConfig { schedule: kind, seed, probe, ..self.config.clone() };
         self.between_runs("a restart", |core| {
-            core.set_engine(engine::engine(&config));
+            core.set_engine(engine::engine(&config), schedule.clone());
             Ok(())
         })
     }

@@ -58,6 +58,8 @@ pub(super) struct Core {
     pub(super) memory: Memory,
     pub(super) driver: Driver,
     pub(super) engine: Box<dyn Run>,
+    /// What the engine was made with.
+    schedule: Schedule,
     /// Host threads that have used the machine.
     host_threads: HashSet<ThreadId>,
     /// Calls of the host after which waiting threads may have something to do.
@@ -126,6 +128,7 @@ impl SimMachine {
             memory: Memory::new(config.n_devices, config.device_memory_bytes),
             driver: Driver::default(),
             engine: engine::engine(&config),
+            schedule: Schedule { kind: config.schedule.clone(), seed: config.seed },
             host_threads: HashSet::new(),
             n_changes: 0,
             stall: None,
@@ -291,8 +294,7 @@ impl SimMachine {
 }
 
 /// Which run it was.
-fn in_run(config: &SimConfig) -> String {
-    let schedule = Schedule { kind: config.schedule.clone(), seed: config.seed };
+fn in_run(schedule: &Schedule) -> String {
     format!("\n  under schedule {schedule}")
 }
 
@@ -319,7 +321,7 @@ impl Core {
                 RunEnd::Fault(site) => {
                     let report = report::fault(self.memory.map(), &site);
                     self.fail(match site.fault {
-                        Fault::Race(_) => ErrorKind::Race { report: report + &in_run(config) },
+                        Fault::Race(_) => ErrorKind::Race { report: report + &in_run(&self.schedule) },
                         _ => ErrorKind::Fault { report },
                     });
                     return SliceEnd::Going;
@@ -337,9 +339,9 @@ impl Core {
     }
 
     /// Puts an engine that has run nothing in the place of the one there is, which is idle.
-    pub(super) fn set_engine(&mut self, engine: Box<dyn Run>) {
+    pub(super) fn set_engine(&mut self, engine: Box<dyn Run>, schedule: Schedule) {
         self.tell();
-        self.engine = engine;
+        (self.engine, self.schedule) = (engine, schedule);
         self.stall = None;
         self.instructions_at_milestone = 0;
     }
@@ -359,18 +361,13 @@ impl Core {
     /// # Errors
     ///
     /// [`ErrorKind::Race`] where it races with a kernel.
-    pub(super) fn host_access(
-        &mut self,
-        config: &SimConfig,
-        address: u64,
-        len_bytes: u64,
-        write: bool,
-    ) -> Result<()> {
+    pub(super) fn host_access(&mut self, address: u64, len_bytes: u64, write: bool) -> Result<()> {
         self.tell();
+        let schedule = &self.schedule;
         for access in self.memory.parts(address, len_bytes, write) {
             self.engine
                 .host_access(access)
-                .map_err(|report| ErrorKind::Race { report: report + &in_run(config) })?;
+                .map_err(|report| ErrorKind::Race { report: report + &in_run(schedule) })?;
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ fn multicast() -> Finding {
     let text = match (switch.is_on(), MulticastSwitch::wish(|name| std::env::var(name).ok())) {
         (false, _) => switch.to_string(),
         (true, Some(true)) => "on where all devices have it; no collective uses it yet".into(),
-        (true, _) => "on on the simulated machine; on GPUs only with SYMMEM_MULTICAST=1".into(),
+        (true, _) => "used on the simulated machine; on GPUs only with SYMMEM_MULTICAST=1".into(),
     };
     Finding::new("multicast", text).tried(values.into())
 }

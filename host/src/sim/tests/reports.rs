@@ -160,10 +160,12 @@ fn another_host_thread_may_end_a_stall_by_a_launch_or_a_store() {
         let bed = Bed::with_devices(2);
         let (inbox, out) = (bed.machine.host_alloc(128).unwrap(), bed.alloc(1, GRAIN));
         bed.launch(1, "receive", (1, 1), &[inbox.device, inbox.device + 64, out]);
+        let has_used_it = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 bed.machine.device_facts(0).unwrap();
                 bed.machine.live();
+                has_used_it.wait();
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 if by_launch {
                     bed.launch(0, "send", (1, 1), &[inbox.device, inbox.device + 64, 9]);
@@ -173,8 +175,7 @@ fn another_host_thread_may_end_a_stall_by_a_launch_or_a_store() {
                 }
             });
             // The other thread has used the machine before this one waits.
-            while bed.machine.counters().is_none() {}
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            has_used_it.wait();
             bed.synchronize(1).unwrap();
         });
         assert_eq!(bed.words(1, out, 1), [9]);
