@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`strokes`] | events gathered into what a block did |
+//! | [`mod@strokes`] | events gathered into what a block did |
 //! | [`places`] | what lies at an address |
 //! | [`picture`] | the drawing |
 

@@ -90,7 +90,6 @@ fn second_addresses() {
         outcomes: &["0 -", "1 0", "1 1"],
         ..TEST
     };
-    let fenced = ["fence.proxy.alias in the reader", "fence.proxy.alias in the writer"];
     let tests = [
         TEST,
         Litmus {
@@ -120,7 +119,7 @@ fn second_addresses() {
         },
         PASSED,
         Litmus {
-            name: fenced[0],
+            name: "MP by an alias, fenced in the reader",
             threads: &[
                 "st.weak x 1; st.release y 1",
                 "ld.acquire r0 y; if r0 1; fence.proxy.alias; ld.weak r1 a",
@@ -130,7 +129,7 @@ fn second_addresses() {
             ..PASSED
         },
         Litmus {
-            name: fenced[1],
+            name: "MP by an alias, fenced in the writer",
             threads: &[
                 "st.weak x 1; fence.proxy.alias; st.release y 1",
                 "ld.acquire r0 y; if r0 1; ld.weak r1 a",
