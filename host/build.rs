@@ -10,12 +10,12 @@ mod sets;
 
 use kernels::{Module, SMS, file_name};
 use miniz_oxide::deflate::compress_to_vec;
-use sets::sets;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use symmem_builder::BuildError;
 use symmem_builder::output::publish;
 use symmem_builder::select::select;
+use symmem_device::kernels::KernelSet;
 
 const READY_DIR: &str = "SYMMEM_PTX_DIR";
 /// Build scripts are compiled without optimisation: more would cost seconds and save little.
@@ -65,11 +65,11 @@ fn ready(dir: &Path) -> Result<Vec<Module>, BuildError> {
 fn embed(modules: &[Module], out_dir: &Path) -> Result<(), BuildError> {
     let mut table = String::from("&[\n");
     for Module { sm, version, text } in modules {
-        for set in sets() {
-            let file = format!("{}.z", file_name(*sm).replace(".ptx", &format!("_{}.ptx", set.name())));
-            let text = select(text, |name| set.has(name));
+        for set in KernelSet::all() {
+            let file = format!("{}.z", file_name(*sm).replace(".ptx", &format!("_{}.ptx", sets::name(set))));
+            let text = select(text, |name| sets::has(set, name));
             publish(&out_dir.join(&file), compress_to_vec(text.as_bytes(), COMPRESSION_LEVEL))?;
-            let (major, minor, set) = (version / 10, version % 10, set.code());
+            let (major, minor, set) = (version / 10, version % 10, sets::code(set));
             writeln!(
                 table,
                 "    KernelPtx {{ sm: {sm}, version: ({major}, {minor}), set: {set}, compressed: include_bytes!({file:?}) }},"

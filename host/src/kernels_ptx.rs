@@ -1,16 +1,8 @@
 //! The kernels' PTX, which the crate carries compressed: one module per compute capability, element type and operation,
 //! checked when the crate was built.
 
-use symmem_device::kernels::{Dtype, KERNELS, KernelSpec, Op};
-
-/// The kernels of one module: those of one element type and one operation, of whichever collective and algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KernelSet {
-    /// Element type; `None` for kernels that move bytes of any type.
-    pub dtype: Option<Dtype>,
-    /// Reduction; `None` for kernels that do not reduce.
-    pub op: Option<Op>,
-}
+pub use symmem_device::kernels::KernelSet;
+use symmem_device::kernels::{Dtype, Op};
 
 /// One module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,32 +19,6 @@ pub struct KernelPtx {
 
 /// Every module, in ascending order of compute capability.
 pub const MODULES: &[KernelPtx] = include!(concat!(env!("OUT_DIR"), "/kernels_ptx.rs"));
-
-impl KernelSet {
-    /// Every set that the table of kernels has, each once, in the table's order.
-    pub fn all() -> Vec<Self> {
-        let mut sets = Vec::new();
-        for kernel in KERNELS {
-            let set = Self::of(kernel);
-            if !sets.contains(&set) {
-                sets.push(set);
-            }
-        }
-        sets
-    }
-
-    /// The set of one kernel.
-    pub fn of(kernel: &KernelSpec) -> Self {
-        Self { dtype: kernel.dtype, op: kernel.op }
-    }
-}
-
-impl std::fmt::Display for KernelSet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (dtype, op) = (self.dtype.map_or("any", Dtype::name), self.op.map_or("any", Op::name));
-        if (self.dtype, self.op) == (None, None) { write!(f, "bytes") } else { write!(f, "{dtype} {op}") }
-    }
-}
 
 impl KernelPtx {
     /// The text.
@@ -81,6 +47,7 @@ pub fn ptx_for(sm: u32, set: KernelSet) -> Option<&'static KernelPtx> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use symmem_device::kernels::KERNELS;
 
     #[test]
     fn the_highest_module_that_runs_is_taken() {

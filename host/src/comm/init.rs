@@ -7,6 +7,7 @@ use crate::comm::identity::check_peers;
 use crate::comm::prepare::{load, sets_of, sets_without_op};
 use crate::comm::record::Record;
 use crate::kernels::Kernels;
+use crate::kernels_ptx::KernelSet;
 use crate::machine::Device;
 use crate::stream::Event;
 use crate::symmetric::{
@@ -125,7 +126,7 @@ pub(crate) fn init(
     config: &CommConfig,
 ) -> Result<(Ready, Registrar, [Event; 2])> {
     let meeting = &*bootstrap;
-    let (mut hello, kernels, record, events) = agree(meeting, "init: device", prepare(device, config))?;
+    let (mut hello, kernels, sets, record, events) = agree(meeting, "init: device", prepare(device, config))?;
     if meeting.spans_processes() {
         check_peers(meeting, process.n_ranks, device)?;
     }
@@ -136,7 +137,6 @@ pub(crate) fn init(
     let space =
         process.space(|| SymmetricSpace::new(device.machine(), agreed.n_ranks, stride_bytes, align_bytes));
     let space = agree(meeting, "init: symmetric space", space)?;
-    let sets: Vec<_> = sets_without_op().chain(sets_of(&config.dtypes, &config.ops)?).collect();
     load(&kernels, meeting, &sets)?;
     let seat = MulticastSeat { meeting, device, handover: &process.multicast };
     let mut multicast = Multicast::set_up(seat, agreed.n_ranks, stride_bytes, align_bytes, able)?;
@@ -165,17 +165,16 @@ pub(crate) fn init(
 }
 
 /// What a rank has made alone.
-type Prepared = (Hello, Arc<Kernels>, Arc<Record>, [Event; 2]);
+type Prepared = (Hello, Arc<Kernels>, Vec<KernelSet>, Arc<Record>, [Event; 2]);
 
 /// All that a rank does alone: a failure becomes every rank's answer.
 fn prepare(device: &Device, config: &CommConfig) -> Result<Prepared> {
     let facts = device.facts()?;
     let kernels = Kernels::new(device)?;
-    // Every rank hears of a pair that no kernel does.
-    sets_of(&config.dtypes, &config.ops)?;
+    let sets = sets_without_op().chain(sets_of(&config.dtypes, &config.ops)?).collect();
     let hello = hello(device, &facts, &kernels, config)?;
     let events = [Event::new(device)?, Event::new(device)?];
-    Ok((hello, Arc::new(kernels), Arc::new(Record::new(device.machine())?), events))
+    Ok((hello, Arc::new(kernels), sets, Arc::new(Record::new(device.machine())?), events))
 }
 
 fn hello(device: &Device, facts: &DeviceFacts, kernels: &Kernels, config: &CommConfig) -> Result<Hello> {

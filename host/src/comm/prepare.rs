@@ -16,10 +16,9 @@ use symmem_device::kernels::{Dtype, Op};
 ///
 /// [`ErrorKind::Unsupported`] for a pair that no kernel does.
 pub(crate) fn sets_of(dtypes: &[Dtype], ops: &[Op]) -> Result<Vec<KernelSet>> {
-    let all = KernelSet::all();
     let mut sets = Vec::with_capacity(dtypes.len() * ops.len());
     for set in dtypes.iter().flat_map(|&dtype| ops.iter().map(move |&op| set(dtype, op))) {
-        if !all.contains(&set) {
+        if KernelSet::all().all(|known| known != set) {
             let (what, hint) = (format!("kernels of {set}"), "no kernel in the table does this".into());
             return Err(ErrorKind::Unsupported { what, hint }.into());
         }
@@ -36,7 +35,7 @@ fn set(dtype: Dtype, op: Op) -> KernelSet {
 
 /// The sets that do not reduce: every communicator has them.
 pub(crate) fn sets_without_op() -> impl Iterator<Item = KernelSet> {
-    KernelSet::all().into_iter().filter(|set| set.op.is_none())
+    KernelSet::all().filter(|set| set.op.is_none())
 }
 
 /// Loads sets of kernels together with all ranks: all have them afterwards, or all get the same error and none has.

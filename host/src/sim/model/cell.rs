@@ -19,6 +19,10 @@ pub(super) trait Judge {
     fn are_strong(&self, one: Record, two: Record) -> bool;
     /// Whether whoever does no harm to `new` does none to `earlier`, which is before it.
     fn represents(&self, new: Record, earlier: Record) -> bool;
+    /// Whether `earlier` need not be kept once `new`, the access at hand, is.
+    fn hides(&self, new: Record, earlier: Record) -> bool {
+        self.represents(new, earlier) && self.is_before(earlier)
+    }
 }
 
 /// What is kept for some bytes.
@@ -120,7 +124,7 @@ impl Cell {
         }
         let stands_for = self.read.is_none()
             || (self.read.same_thread(record) && self.read.same_kind(record))
-            || (judge.represents(record, self.read) && judge.is_before(self.read));
+            || judge.hides(record, self.read);
         if stands_for {
             self.read = record;
         } else {
@@ -151,9 +155,9 @@ impl Cell {
             let found = &mut table.all[index as usize];
             found.writes.iter().try_for_each(|&write| check(write, true, judge))?;
             found.reads.values().try_for_each(|&read| check(read, false, judge))?;
-            found.reads.retain(|_, read| !(judge.is_before(*read) && judge.represents(record, *read)));
+            found.reads.retain(|_, read| !judge.hides(record, *read));
             found.reads.values_mut().for_each(|read| *read = read.that_observes(false));
-            found.writes.retain(|write| !(judge.is_before(*write) && judge.represents(record, *write)));
+            found.writes.retain(|write| !judge.hides(record, *write));
             if superseded {
                 found.add_write(self.write);
             } else if found.reads.is_empty() && found.writes.is_empty() {
@@ -162,11 +166,8 @@ impl Cell {
             }
         } else if !self.read.is_none() {
             check(self.read, false, judge)?;
-            self.read = if judge.is_before(self.read) && judge.represents(record, self.read) {
-                Record::NONE
-            } else {
-                self.read.that_observes(false)
-            };
+            self.read =
+                if judge.hides(record, self.read) { Record::NONE } else { self.read.that_observes(false) };
         }
         if superseded && self.read.block != SEVERAL {
             let mut both = Several { writes: vec![self.write], ..Several::default() };
@@ -182,7 +183,7 @@ impl Cell {
 
 impl Several {
     fn add_write(&mut self, record: Record) {
-        match self.writes.iter_mut().find(|known| known.same_thread(record) && key(**known) == key(record)) {
+        match self.writes.iter_mut().find(|known| key(**known) == key(record)) {
             Some(known) => *known = record,
             None => self.writes.push(record),
         }
@@ -191,8 +192,7 @@ impl Several {
     fn add_read(&mut self, record: Record, judge: &impl Judge) {
         self.reads.insert(key(record), record);
         if self.reads.len() > 2 * self.n_cleaned.max(16) {
-            let stands_for = |read: &Record| judge.represents(record, *read) && judge.is_before(*read);
-            self.reads.retain(|_, read| *read == record || !stands_for(read));
+            self.reads.retain(|_, read| *read == record || !judge.hides(record, *read));
             self.n_cleaned = self.reads.len();
         }
     }

@@ -1,0 +1,33 @@
+//! How the kernels are divided into modules that are loaded one by one. For the host alone.
+
+use super::{Dtype, KERNELS, KernelSpec, Op};
+
+/// The kernels of one module: those of one element type and one operation, of whichever collective and algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KernelSet {
+    /// Element type; `None` for kernels that move bytes of any type.
+    pub dtype: Option<Dtype>,
+    /// Reduction; `None` for kernels that do not reduce.
+    pub op: Option<Op>,
+}
+
+impl KernelSet {
+    /// Every set that the table of kernels has, each once, in the table's order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let is_first =
+            |at: usize| KERNELS[..at].iter().all(|earlier| Self::of(earlier) != Self::of(&KERNELS[at]));
+        (0..KERNELS.len()).filter(move |at| is_first(*at)).map(|at| Self::of(&KERNELS[at]))
+    }
+
+    /// The set of one kernel.
+    pub fn of(kernel: &KernelSpec) -> Self {
+        Self { dtype: kernel.dtype, op: kernel.op }
+    }
+}
+
+impl core::fmt::Display for KernelSet {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (dtype, op) = (self.dtype.map_or("any", Dtype::name), self.op.map_or("any", Op::name));
+        if (self.dtype, self.op) == (None, None) { write!(f, "bytes") } else { write!(f, "{dtype} {op}") }
+    }
+}
