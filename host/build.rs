@@ -11,11 +11,12 @@ mod sets;
 use kernels::{Module, SMS, file_name};
 use miniz_oxide::deflate::compress_to_vec;
 use sets::sets;
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use symmem_builder::BuildError;
 use symmem_builder::output::publish;
-use symmem_builder::select::select;
+use symmem_builder::select::divide;
 
 const READY_DIR: &str = "SYMMEM_PTX_DIR";
 /// Build scripts are compiled without optimisation: more would cost seconds and save little.
@@ -65,9 +66,14 @@ fn ready(dir: &Path) -> Result<Vec<Module>, BuildError> {
 fn embed(modules: &[Module], out_dir: &Path) -> Result<(), BuildError> {
     let mut table = String::from("&[\n");
     for Module { sm, version, text } in modules {
-        for set in sets() {
+        let sets = sets(*sm);
+        let kernels = sets.iter().enumerate().flat_map(|(index, set)| {
+            set.kernels().into_iter().map(move |name| (name, index))
+        });
+        let set_of: HashMap<&str, usize> = kernels.collect();
+        let texts = divide(text, sets.len(), |name| set_of.get(name).copied());
+        for (set, text) in sets.iter().zip(texts) {
             let file = format!("{}.z", file_name(*sm).replace(".ptx", &format!("_{}.ptx", set.name())));
-            let text = select(text, |name| set.has(name));
             publish(&out_dir.join(&file), compress_to_vec(text.as_bytes(), COMPRESSION_LEVEL))?;
             let (major, minor, set) = (version / 10, version % 10, set.code());
             writeln!(

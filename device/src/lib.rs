@@ -14,7 +14,7 @@
 //! | `span` | wide accesses and ragged ends |
 //! | `wait` | bounded waits |
 //! | `barrier` | the barrier across ranks |
-//! | `ll` | LL packets |
+//! | `packets` | protocols in which data and flag travel together |
 #![no_std]
 #![cfg_attr(
     target_arch = "nvptx64",
@@ -35,7 +35,7 @@ pub mod barrier;
 pub mod element;
 pub mod kernels;
 #[cfg(target_arch = "nvptx64")]
-pub mod ll;
+pub mod packets;
 #[cfg(target_arch = "nvptx64")]
 pub mod ptx;
 #[cfg(target_arch = "nvptx64")]

@@ -1,6 +1,6 @@
 //! How the kernels are divided into modules.
 
-use symmem_device::kernels::{Dtype, KERNELS, Op};
+use symmem_device::kernels::{Dtype, KERNELS, KernelSpec, Op};
 
 /// The kernels of one element type and operation, which are loaded together.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -9,17 +9,15 @@ pub(crate) struct Set {
     op: Option<Op>,
 }
 
-/// Every set of the table, each once.
-pub(crate) fn sets() -> Vec<Set> {
-    let mut sets: Vec<Set> =
-        KERNELS.iter().map(|kernel| Set { dtype: kernel.dtype, op: kernel.op }).collect();
-    let mut seen = Vec::new();
-    sets.retain(|set| {
-        !seen.contains(set) && {
-            seen.push(*set);
-            true
+/// Every set that the table has for `sm`, each once.
+pub(crate) fn sets(sm: u32) -> Vec<Set> {
+    let mut sets = Vec::new();
+    for kernel in KERNELS.iter().filter(|kernel| kernel.is_compiled_for(sm)) {
+        let set = Set { dtype: kernel.dtype, op: kernel.op };
+        if !sets.contains(&set) {
+            sets.push(set);
         }
-    });
+    }
     sets
 }
 
@@ -36,10 +34,9 @@ impl Set {
         format!("KernelSet {{ dtype: {dtype}, op: {op} }}")
     }
 
-    /// Whether a kernel is one of the set.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        KERNELS
-            .iter()
-            .any(|kernel| kernel.name == name && Set { dtype: kernel.dtype, op: kernel.op } == *self)
+    /// The names of its kernels.
+    pub(crate) fn kernels(&self) -> Vec<&'static str> {
+        let is_one = |kernel: &&KernelSpec| Set { dtype: kernel.dtype, op: kernel.op } == *self;
+        KERNELS.iter().filter(is_one).map(|kernel| kernel.name).collect()
     }
 }
