@@ -23,6 +23,7 @@ pub mod comm;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod element;
+mod environment;
 pub mod error;
 mod kernels;
 pub mod kernels_ptx;

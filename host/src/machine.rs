@@ -1,6 +1,7 @@
 //! Machines and their devices.
 
 use crate::backend::{Backend, DeviceFacts, Granularity, MachineKind};
+use crate::environment::with_variables;
 use crate::tap::{Tap, Watch};
 use crate::{Error, ErrorKind, Result};
 use crossbeam::queue::SegQueue;
@@ -33,11 +34,11 @@ impl Machine {
     /// [`ErrorKind::NoDriver`] where GPUs were asked for and there are none; [`ErrorKind::InvalidArgument`] for another
     /// value of the variable.
     pub fn open() -> Result<Self> {
-        match std::env::var("SYMMEM_DEVICE").as_deref() {
-            Err(_) | Ok("" | "auto") => Self::cuda().or_else(|_| Self::sim()),
-            Ok("cuda") => Self::cuda(),
-            Ok("sim") => Self::sim(),
-            Ok(other) => Err(ErrorKind::InvalidArgument {
+        match with_variables(|set| Ok(set("SYMMEM_DEVICE")))?.as_deref() {
+            None | Some("" | "auto") => Self::cuda().or_else(|_| Self::sim()),
+            Some("cuda") => Self::cuda(),
+            Some("sim") => Self::sim(),
+            Some(other) => Err(ErrorKind::InvalidArgument {
                 what: "SYMMEM_DEVICE",
                 found: other.into(),
                 allowed: "cuda, sim, auto".into(),

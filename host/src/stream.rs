@@ -71,8 +71,9 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// What the machine answers.
+    /// [`ErrorKind::Foreign`] for an event of another machine; what the machine answers.
     pub fn wait_event(&self, event: &Event) -> Result<()> {
+        check_same("the event", &event.machine, self.machine())?;
         self.machine().backend().stream_wait_event(self.handle(), event.handle)
     }
 
@@ -114,6 +115,15 @@ impl PartialEq for Stream {
     fn eq(&self, other: &Self) -> bool {
         self.handle() == other.handle() && self.machine().is_same(other.machine())
     }
+}
+
+/// Handles of one machine mean something else, or nothing, on another.
+fn check_same(what: &str, found: &Machine, expected: &Machine) -> Result<()> {
+    if found.is_same(expected) {
+        return Ok(());
+    }
+    let detail = format!("it is one of another machine ({found:?}) than what it is used with ({expected:?})");
+    Err(ErrorKind::Foreign { what: what.into(), detail }.into())
 }
 
 /// A stream that may be gone.
@@ -172,8 +182,9 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// What the machine answers.
+    /// [`ErrorKind::Foreign`] for a stream of another machine; what the machine answers.
     pub fn record(&self, stream: &Stream) -> Result<()> {
+        check_same("the stream", stream.machine(), &self.machine)?;
         self.machine.backend().event_record(self.handle, stream.handle())
     }
 
@@ -181,8 +192,9 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// What the machine answers, e.g. if either is not done.
+    /// [`ErrorKind::Foreign`] for an event of another machine; what the machine answers, e.g. if either is not done.
     pub fn elapsed_us_since(&self, start: &Event) -> Result<Option<f64>> {
+        check_same("the first event", &start.machine, &self.machine)?;
         self.machine.backend().event_elapsed_us(start.handle, self.handle)
     }
 
@@ -258,8 +270,9 @@ impl GraphExec {
     ///
     /// # Errors
     ///
-    /// What the machine answers.
+    /// [`ErrorKind::Foreign`] for a stream of another machine; what the machine answers.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
+        check_same("the stream", stream.machine(), &self.machine)?;
         self.machine.backend().graph_launch(self.handle, stream.handle())
     }
 }

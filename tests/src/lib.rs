@@ -30,4 +30,4 @@ mod reference;
 mod rig;
 mod user_memory;
 
-pub use harness::main;
+pub use harness::{NoMatch, main};

@@ -126,6 +126,12 @@ impl Comm {
         self.kernels().launch(plan.kernel, call.stream, plan.shape, &args)
     }
 
+    /// A call on arrays without elements and without memory.
+    pub(crate) fn launch_nothing(&mut self, stream: &Stream) -> Result<()> {
+        self.check_usable()?;
+        check_stream(stream, self.device())
+    }
+
     /// The plan, which is mostly that of the call before.
     fn planned(&mut self, asked: Asked) -> Result<Plan> {
         if let Some((_, plan)) = self.last_plan().filter(|(planned, _)| *planned == asked) {

@@ -121,7 +121,9 @@ impl Comm {
 
     /// [`Comm::all_reduce`] by addresses in registered windows, for callers whose types are known at run time.
     ///
-    /// `input` and `output` are addresses of this rank's memory, symmetric ones or the ones it was registered by.
+    /// `input` and `output` are addresses of this rank's memory, symmetric ones or the ones it was registered by. A count
+    /// of 0 does nothing, on addresses in windows or at their ends; both may then be 0, as an empty array's may be that has
+    /// no memory.
     ///
     /// # Errors
     ///
@@ -136,6 +138,9 @@ impl Comm {
         op: Op,
         stream: &Stream,
     ) -> Result<()> {
+        if (input, output, count) == (0, 0, 0) {
+            return self.launch_nothing(stream);
+        }
         let len_bytes = launch::bytes_of(count, dtype, 1)?;
         let (input_window, output_window) =
             (self.window_at(input, len_bytes)?, self.window_at(output, len_bytes)?);
@@ -163,6 +168,9 @@ impl Comm {
         dtype: Dtype,
         stream: &Stream,
     ) -> Result<()> {
+        if (input, output, count) == (0, 0, 0) {
+            return self.launch_nothing(stream);
+        }
         let share_bytes = launch::bytes_of(count, dtype, 1)?;
         let len_bytes = launch::bytes_of(count, dtype, self.n_ranks())?;
         let (input_window, output_window) =

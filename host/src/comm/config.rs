@@ -1,6 +1,7 @@
 //! Settings of a communicator and the variables they come from.
 
 use crate::backend::MachineKind;
+use crate::environment::with_variables;
 use crate::{ErrorKind, Result};
 use std::str::FromStr;
 use std::time::Duration;
@@ -53,7 +54,7 @@ impl CommConfig {
     ///
     /// [`ErrorKind::InvalidArgument`] naming the variable that cannot be read.
     pub fn from_env() -> Result<Self> {
-        Self::from_variables(|name| std::env::var(name).ok())
+        with_variables(|set| Self::from_variables(set))
     }
 
     /// The settings of any set of variables.

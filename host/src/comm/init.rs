@@ -9,7 +9,7 @@ use crate::comm::record::Record;
 use crate::kernels::Kernels;
 use crate::machine::Device;
 use crate::stream::Event;
-use crate::symmetric::{Backing, FlatOffset, OffsetAllocator, Registrar, SymmetricSpace, with_peers};
+use crate::symmetric::{Backing, FlatOffset, OffsetAllocator, Registrar, SymmetricSpace, Turn, with_peers};
 use crate::vmm::{PhysicalAllocation, round_up};
 use crate::{ErrorKind, Result};
 use bytemuck::{Pod, Zeroable};
@@ -140,7 +140,7 @@ pub(crate) fn init(
         devices: process.devices.clone(),
         offsets,
         backings: Vec::new(),
-        sequence: 0,
+        turn: Turn::default(),
     };
     Ok((Ready { agreed, kernels, record, space }, registrar, events))
 }

@@ -32,8 +32,8 @@ use crate::kernels::Kernels;
 use crate::machine::Device;
 use crate::stream::Stream;
 use crate::symmetric::{
-    Deregistration, DeviceBuffer, Found, Preparation, Promise, Registration, Request, SymmetricSpace, Window,
-    WindowInner,
+    Deregistration, DeviceBuffer, Found, Kind, Preparation, Promise, Registration, Request, SymmetricSpace,
+    Window, WindowInner,
 };
 use crate::{Error, ErrorKind, Result};
 use bytemuck::Pod;
@@ -172,14 +172,17 @@ impl Comm {
     /// Allocates symmetric memory for `count` elements. Collective: every rank asks for the same; none waits in this
     /// call, so that one thread can ask for all ranks and then wait ([`crate::group`] does both).
     ///
+    /// A call that is refused counts as asked for: the other ranks, which ask for the same, are told why by
+    /// [`Registration::wait`]. Whoever goes on after an error asks on every rank, also on those behind the one that was
+    /// refused. A rank that comes later than the deadline, when others gave up, is told so, and they wait on for what it
+    /// is asked for next.
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidArgument`] for a count of 0, [`ErrorKind::SizeOverflow`],
     /// [`ErrorKind::Capture`] while a stream that had an operation of this communicator is being captured.
     pub fn alloc<T: Pod>(&self, count: usize) -> Result<Registration<T>> {
-        let (task, registration) = self.to_alloc(count)?;
-        self.worker.submit(task);
-        Ok(registration)
+        self.ask(Kind::Register, self.to_alloc(count))
     }
 
     /// Registers `count` elements at `address`, a multiple of 16: memory of this rank's device that the caller has mapped
@@ -192,9 +195,7 @@ impl Comm {
     ///
     /// As [`Self::alloc`]. What is wrong with the memory is told to all ranks, by [`Registration::wait`].
     pub fn register<T: Pod>(&self, address: u64, count: usize) -> Result<Registration<T>> {
-        let (task, registration) = self.to_register(address, count)?;
-        self.worker.submit(task);
-        Ok(registration)
+        self.ask(Kind::Register, self.to_register(address, count))
     }
 
     /// Registers all of a buffer. See [`Self::register`].
@@ -213,9 +214,19 @@ impl Comm {
     ///
     /// [`ErrorKind::Foreign`] for a window of another communicator or rank, [`ErrorKind::Capture`] as in [`Self::alloc`].
     pub fn deregister<T: Pod>(&self, window: Window<T>) -> Result<Deregistration> {
-        let (task, deregistration) = self.to_deregister(window)?;
+        let inner = window.inner();
+        let number = (inner.comm_id == self.id).then_some(inner.number);
+        self.ask(Kind::Deregister { number }, self.to_deregister(window))
+    }
+
+    /// Queues a request; where it is refused, that is queued in its place, so that no rank waits for this one's part.
+    fn ask<A>(&self, kind: Kind, asked: Result<(Task, A)>) -> Result<A> {
+        let (task, answer) = match asked {
+            Ok((task, answer)) => (task, Ok(answer)),
+            Err(error) => (Task::Refused { kind, why: error.clone() }, Err(error)),
+        };
         self.worker.submit(task);
-        Ok(deregistration)
+        answer
     }
 
     /// Loads the kernels of all pairs of these types and operations, those that are there already excepted. Collective:
@@ -226,9 +237,7 @@ impl Comm {
     ///
     /// [`ErrorKind::Unsupported`] for a pair that no kernel does, [`ErrorKind::Capture`] as in [`Self::alloc`].
     pub fn prepare(&self, dtypes: &[Dtype], ops: &[Op]) -> Result<Preparation> {
-        let (task, preparation) = self.to_prepare(dtypes, ops)?;
-        self.worker.submit(task);
-        Ok(preparation)
+        self.ask(Kind::Prepare, self.to_prepare(dtypes, ops))
     }
 
     /// The symmetric space as text: what this process has mapped of each rank and where, the physical memory behind it,

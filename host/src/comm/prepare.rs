@@ -5,6 +5,7 @@ use crate::comm::operations::Operations;
 use crate::comm::worker::{Shared, lock};
 use crate::kernels::Kernels;
 use crate::kernels_ptx::KernelSet;
+use crate::symmetric::{Kind, Registrar};
 use crate::{ErrorKind, Result};
 use std::sync::Arc;
 use symmem_device::kernels::{Dtype, Op};
@@ -58,11 +59,14 @@ pub(crate) fn load(kernels: &Kernels, bootstrap: &dyn Bootstrap, sets: &[KernelS
 /// As [`load`], behind the operations in flight: loading may wait for kernels that run, and those for a launch.
 pub(crate) fn load_when_idle(
     kernels: &Kernels,
-    bootstrap: &dyn Bootstrap,
+    registrar: &mut Registrar,
     sets: &[KernelSet],
     operations: &Operations<'_>,
 ) -> Result<()> {
-    let _entered = tracing::info_span!("prepare", rank = bootstrap.rank(), n = sets.len()).entered();
+    let _entered =
+        tracing::info_span!("prepare", rank = registrar.bootstrap.rank(), n = sets.len()).entered();
+    registrar.meet(Kind::Prepare, None, operations)?;
+    let bootstrap = &*registrar.bootstrap;
     agree(bootstrap, "prepare: operations done", operations.wait())?;
     load(kernels, bootstrap, sets)
 }

@@ -5,6 +5,7 @@ use super::launcher::Place;
 use super::{Comm, CommConfig, NEXT_COMM_ID, UniqueId, processes};
 use crate::Result;
 use crate::comm::worker::Worker;
+use crate::environment::with_variables;
 use crate::machine::{Device, Machine};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +62,7 @@ impl Comm {
     /// [`crate::ErrorKind::Unsupported`] without a launcher; otherwise as [`Self::init_rank`].
     pub fn from_env() -> Result<Self> {
         let number = N_FROM_ENV.fetch_add(1, Ordering::Relaxed);
-        let place = Place::from_variables(|name| std::env::var(name).ok(), number)?;
+        let place = with_variables(|set| Place::from_variables(set, number))?;
         let machine = Machine::open()?;
         let index = if machine.backend().device_count() == 1 { 0 } else { place.local_rank };
         Self::init_rank(&machine.device(index)?, place.n_ranks, place.rank, &place.id)

@@ -13,7 +13,7 @@ use crate::kernels::Kernels;
 use crate::kernels_ptx::KernelSet;
 use crate::machine::Device;
 use crate::stream::Event;
-use crate::symmetric::{IntervalIndex, Promise, Registrar, Request, WindowInner};
+use crate::symmetric::{IntervalIndex, Kind, Promise, Registrar, Request, WindowInner};
 use crate::{Error, ErrorKind};
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,9 +24,24 @@ use std::time::Duration;
 /// Something to carry out, and where its result goes.
 #[derive(Debug)]
 pub(crate) enum Task {
-    Register { request: Request, promise: Promise<Arc<WindowInner>> },
-    Deregister { window: Arc<WindowInner>, promise: Promise<bool> },
-    Prepare { sets: Vec<KernelSet>, pause: Pause, promise: Promise<()> },
+    Register {
+        request: Request,
+        promise: Promise<Arc<WindowInner>>,
+    },
+    Deregister {
+        window: Arc<WindowInner>,
+        promise: Promise<bool>,
+    },
+    Prepare {
+        sets: Vec<KernelSet>,
+        pause: Pause,
+        promise: Promise<()>,
+    },
+    /// What the caller was refused: the other ranks, which may come for it, are told.
+    Refused {
+        kind: Kind,
+        why: Error,
+    },
 }
 
 /// What the worker shares with its communicator.
@@ -194,10 +209,11 @@ fn serve(
                 promise.keep(deregister(&mut registrar, window, operations));
             }
             Task::Prepare { sets, pause, promise } => {
-                let loaded = load_when_idle(kernels, &*registrar.bootstrap, &sets, operations);
+                let loaded = load_when_idle(kernels, &mut registrar, &sets, operations);
                 drop(pause);
                 promise.keep(loaded);
             }
+            Task::Refused { kind, why } => refuse(&mut registrar, kind, why, operations),
         }
     }
     if operations.shared.is_cut_short.load(Ordering::Acquire) {
@@ -237,6 +253,14 @@ fn deregister(
         Err(error) => tracing::warn!(%error, "dropped, but not deregistered by all ranks"),
     }
     result
+}
+
+/// The caller has the reason already.
+fn refuse(registrar: &mut Registrar, kind: Kind, why: Error, operations: &Operations<'_>) {
+    let _entered = tracing::info_span!("refused", rank = registrar.bootstrap.rank(), ?kind).entered();
+    if let Err(error) = registrar.refuse(kind, why, operations) {
+        tracing::warn!(%error, "not asked for");
+    }
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -1,5 +1,6 @@
 //! What kind of machine to simulate, and the environment variables that override it.
 
+use crate::environment::with_variables;
 use crate::{Error, ErrorKind, Result};
 
 /// What to do when every thread only re-polls words that nobody changes.
@@ -116,7 +117,7 @@ impl SimConfig {
     ///
     /// [`ErrorKind::InvalidArgument`] names a variable whose value cannot be read.
     pub fn from_env() -> Result<Self> {
-        Self::from_lookup(|name| std::env::var(name).ok())
+        with_variables(|set| Self::from_lookup(set))
     }
 
     fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {

@@ -256,10 +256,23 @@ impl SimMachine {
         Duration::from_millis(if core.memory.is_shared() { stall_grace_shared_ms } else { stall_grace_ms })
     }
 
+    /// What is known of others that could have put in what the machine waits for.
+    fn why_stalled(&self, core: &Core) -> String {
+        let who = if core.memory.is_shared() {
+            "other process changed anything within SYMMEM_SIM_STALL_SHARED_MS"
+        } else if core.host_threads.len() > 1 {
+            "other host thread put anything in within SYMMEM_SIM_STALL_MS"
+        } else {
+            return "no thread can go on".into();
+        };
+        format!("no thread can go on, and no {who} ({} ms)", self.grace(core).as_millis())
+    }
+
     /// Lets time pass, or reports the deadlock.
     fn end_stall(&self, core: &mut Core) {
         if self.config.on_stall != OnStall::AdvanceClock || !core.engine.jump_clock() {
-            core.report_deadlock("no thread can go on");
+            let why = self.why_stalled(core);
+            core.report_deadlock(&why);
             self.changed.notify_all();
         }
     }

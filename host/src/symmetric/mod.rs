@@ -11,6 +11,7 @@ mod offset;
 mod pending;
 mod registration;
 mod space;
+mod turn;
 mod window;
 
 pub(crate) use allocator::OffsetAllocator;
@@ -24,5 +25,6 @@ pub(crate) use pending::{Awaited, Promise};
 pub use pending::{Deregistration, Preparation, Registration};
 pub(crate) use registration::{Registrar, Request};
 pub use space::SymmetricSpace;
+pub(crate) use turn::{Kind, Turn};
 pub(crate) use window::WindowInner;
 pub use window::{Window, WindowSlice, WindowSliceMut};

@@ -1,21 +1,23 @@
 //! How memory becomes a window: a two-phase agreement of all ranks, run by each communicator's worker.
 //!
-//! 1. What every rank has dropped is unmapped (an offset is free when _all_ ranks have unmapped).
+//! 1. All ranks meet for the same request ([`meet`]), and what every rank has dropped is unmapped (an offset is free when
+//!    _all_ ranks have unmapped).
 //! 2. Each rank checks and prepares its own memory and tells all ranks what it has; all go on, or all return the same
 //!    error.
 //! 3. Rank 0 decides the offset and tells it to all. An earlier mapping is shared if every rank has this memory at the
 //!    same offset already.
 //! 4. Each rank maps; all commit, or all undo and return the same error.
 //!
-//! Deregistration is step 1 by itself, after all ranks have named the same window.
+//! Deregistration is step 1 by itself.
 
 use crate::comm::Operations;
 use crate::comm::bootstrap::{Bootstrap, agree, equal, exchange, gather};
 use crate::machine::Device;
+use crate::symmetric::turn::{Kind, Turn, meet};
 use crate::symmetric::{
     AllocOffset, Backing, FlatOffset, Memory, OffsetAllocator, SymmetricSpace, WindowInner, with_peers,
 };
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 use bytemuck::{Pod, Zeroable};
 use std::sync::Arc;
 
@@ -36,8 +38,6 @@ pub(crate) enum Request {
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Offer {
-    /// Registrations of this communicator so far.
-    sequence: u64,
     /// Length of the window in bytes.
     len_bytes: u64,
     /// Where it starts in its first allocation, in bytes.
@@ -86,7 +86,7 @@ pub(crate) struct Registrar {
     /// Used on rank 0 only.
     pub(crate) offsets: OffsetAllocator,
     pub(crate) backings: Vec<Arc<Backing>>,
-    pub(crate) sequence: u64,
+    pub(crate) turn: Turn,
 }
 
 impl Registrar {
@@ -96,6 +96,8 @@ impl Registrar {
         request: &Request,
         operations: &Operations<'_>,
     ) -> Result<Arc<WindowInner>> {
+        let number = self.turn.registrations();
+        self.meet(Kind::Register, None, operations)?;
         self.reclaim(operations)?;
         let memory = agree(&*self.bootstrap, "register: local checks", self.prepare(request))?;
         let offer = self.offer(&memory).to_bytes();
@@ -105,8 +107,6 @@ impl Registrar {
             what: "an offer of a peer".into(),
             detail: "this version of symmem cannot read it".into(),
         })?;
-        let number = self.sequence;
-        self.sequence += 1;
         check(&offers)?;
         let (backing, first) = match present_on_all(&offers) {
             Some(flat) => self.backing_at(flat),
@@ -133,10 +133,25 @@ impl Registrar {
     ) -> Result<bool> {
         let (flat, number) = (window.backing.flat(), window.number);
         drop(window);
-        let numbers = exchange(&*self.bootstrap, "deregister: window", &number)?;
-        equal("the window to deregister, by the number of its registration", &numbers)?;
+        self.meet(Kind::Deregister { number: Some(number) }, None, operations)?;
         self.reclaim(operations)?;
         Ok(self.backings.iter().all(|backing| backing.flat() != flat))
+    }
+
+    /// Tells all ranks that this one cannot ask for what it was asked for.
+    pub(crate) fn refuse(&mut self, kind: Kind, why: Error, operations: &Operations<'_>) -> Result<()> {
+        self.meet(kind, Some(why), operations)
+    }
+
+    /// All ranks meet for a request.
+    pub(crate) fn meet(
+        &mut self,
+        kind: Kind,
+        refusal: Option<Error>,
+        operations: &Operations<'_>,
+    ) -> Result<()> {
+        let patience = operations.shared.host_timeout;
+        meet(&*self.bootstrap, &mut self.turn, kind, refusal, patience)
     }
 
     /// Unmaps what every rank has dropped.
@@ -189,7 +204,6 @@ impl Registrar {
             backing.place_of(&memory.segments).map(|place| place.in_space(backing.flat()).bytes)
         };
         let offer = Offer {
-            sequence: self.sequence,
             len_bytes: memory.len_bytes,
             start_bytes: memory.start_bytes,
             n_segments: memory.segments.len() as u64,
@@ -259,7 +273,6 @@ fn present_on_all(offers: &[Offered]) -> Option<u64> {
 
 fn check(offers: &[Offered]) -> Result<()> {
     let all = |value: fn(&Offer) -> u64| offers.iter().map(|its| value(&its.offer)).collect::<Vec<_>>();
-    equal("the number of the registration", &all(|offer| offer.sequence))?;
     equal("the size of the window in bytes", &all(|offer| offer.len_bytes))?;
     equal("where the window starts in its allocation, in bytes", &all(|offer| offer.start_bytes))?;
     equal("the number of physical allocations that the window lies in", &all(|offer| offer.n_segments))?;

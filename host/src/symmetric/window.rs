@@ -69,8 +69,17 @@ impl<T: Pod> Window<T> {
         Self { inner, element: PhantomData }
     }
 
+    pub(crate) fn inner(&self) -> &Arc<WindowInner> {
+        &self.inner
+    }
+
     pub(crate) fn into_inner(self) -> Arc<WindowInner> {
         self.inner
+    }
+
+    /// Number of its registration: equal on all ranks, and of no other window of the communicator.
+    pub fn number(&self) -> u64 {
+        self.inner.number
     }
 
     /// Number of elements.

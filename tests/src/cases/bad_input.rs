@@ -4,7 +4,7 @@ use crate::expect::{expect, kind};
 use crate::harness::{Case, Context, RunsOn};
 use crate::rig::Rig;
 use anyhow::{Result, ensure};
-use symmem::{Comm, CommConfig, Dtype, ErrorKind, Machine, Op, Window};
+use symmem::{Comm, CommConfig, Dtype, ErrorKind, Event, Machine, Op, Stream, Window};
 
 const COUNT: usize = 256;
 
@@ -25,6 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("bad_input::count_of_0_does_nothing", 2, count_of_0),
         Case::new("bad_input::all_gather_in_place_of_no_multiple", 2, no_multiple),
         Case::new("bad_input::foreign_windows_and_streams", 2, foreign),
+        Case::new("bad_input::foreign_machines", 1, foreign_machines),
         Case::new("bad_input::damaged_ptx", 1, damaged_ptx),
     ]
 }
@@ -186,7 +187,19 @@ fn count_of_0(context: &Context) -> Result<()> {
     comm.all_reduce_in_place(window.slice_mut(..0)?, Op::Sum, stream)?;
     comm.all_reduce_in_place(window.slice_mut(COUNT..)?, Op::Sum, stream)?;
     comm.all_gather_in_place(window.slice_mut(7..7)?, stream)?;
-    comm.all_reduce_at(window.address(), window.address(), 0, Dtype::F16, Op::Sum, stream)?;
+    let (start, end) = (window.address(), window.address() + 4 * COUNT as u64);
+    for (input, output) in [(start, start), (start + 8, end), (0, 0)] {
+        comm.all_reduce_at(input, output, 0, Dtype::F16, Op::Avg, stream)?;
+        comm.all_gather_at(input, output, 0, Dtype::F16, stream)?;
+    }
+    for (input, output) in [(start, 0), (0, start), (start, end + (64 << 20)), (1, 1)] {
+        for refused in [
+            comm.all_reduce_at(input, output, 0, Dtype::F16, Op::Avg, stream),
+            comm.all_gather_at(input, output, 0, Dtype::F16, stream),
+        ] {
+            expect("0 elements outside windows", refused, kind!(OutsideWindow), &["0 bytes at"])?;
+        }
+    }
     comm.synchronize(stream)?;
     let after = comm.device().machine().backend().counters();
     ensure!(before == after && window.to_vec()? == [2.0; COUNT], "{before:?} became {after:?}");
@@ -213,6 +226,26 @@ fn foreign(context: &Context) -> Result<()> {
     let at = others[0].address();
     let refused = comm.all_reduce_at(at, at, 1, Dtype::F32, Op::Sum, &streams[0]);
     expect("its address", refused, kind!(OutsideWindow), &["4 bytes", &format!("{at:#x}")])
+}
+
+/// What belongs to one machine is not taken by another.
+fn foreign_machines(context: &Context) -> Result<()> {
+    let (own, other) = (context.machine()?.device(0)?, context.machine()?.device(0)?);
+    let (stream, event) = (Stream::new(&own)?, Event::with_timing(&own)?);
+    let (its_stream, its_event) = (Stream::new(&other)?, Event::with_timing(&other)?);
+    let graph = stream.capture(|| Ok(()))?.instantiate()?;
+    for (what, refused) in [
+        ("the stream", event.record(&its_stream)),
+        ("the event", stream.wait_event(&its_event)),
+        ("the first event", event.elapsed_us_since(&its_event).map(drop)),
+        ("the stream", graph.launch(&its_stream)),
+    ] {
+        expect(what, refused, kind!(Foreign), &[what, "another machine"])?;
+    }
+    event.record(&stream)?;
+    its_stream.wait_event(&its_event)?;
+    graph.launch(&stream)?;
+    Ok(stream.synchronize()?)
 }
 
 /// The assembler's word and line come through.

@@ -198,6 +198,7 @@ fn deadlock_is_reported(context: &Context, algorithm: Algorithm, _: &str) -> Res
     comm.all_reduce_in_place(&mut data[0], Op::Sum, &stream)?;
     let kernel = format!("symmem_all_reduce_{algorithm}_f32_sum");
     let waited = comm.synchronize(&stream);
-    expect("rank 0 waits alone", waited, kind!(Deadlock), &[&kernel, "device 0", "polls", "sees 0x0"])?;
+    let words = [&kernel[..], "device 0", "polls", "sees 0x0", "SYMMEM_SIM_STALL_MS (5 ms)"];
+    expect("rank 0 waits alone", waited, kind!(Deadlock), &words)?;
     expect("its later call", comm.check(), kind!(Deadlock), &[&kernel])
 }

@@ -115,7 +115,12 @@ fn of_different_windows(context: &Context) -> Result<()> {
     std::mem::swap(&mut first[0], &mut second[0]);
     let asked = rig.comms.iter().zip(first).map(|(comm, window)| comm.deregister(window));
     for asked in asked.collect::<symmem::Result<Vec<_>>>()? {
-        expect("different windows", asked.wait(), kind!(Mismatch), &["rank 0 1", "rank 1 0"])?;
+        expect(
+            "different windows",
+            asked.wait(),
+            kind!(Mismatch),
+            &["rank 0 deregistration of window 1", "rank 1 deregistration of window 0"],
+        )?;
     }
     drop(second);
     ensure!(deregister(&rig, rig.alloc(COUNT)?)?);
@@ -145,7 +150,12 @@ fn against_a_registration(context: &Context) -> Result<()> {
     let (deregistered, registered) = (rig.comms[0].deregister(window)?, rig.comms[1].alloc::<f32>(1)?);
     let errors = [error_of("rank 0", deregistered.wait())?, error_of("rank 1", registered.wait())?];
     ensure!(errors[0].kind() == errors[1].kind(), "{errors:?}");
-    expect("steps", Err::<(), _>(errors[0].clone()), kind!(Mismatch), &["deregister", "rank 1"])?;
+    expect(
+        "steps",
+        Err::<(), _>(errors[0].clone()),
+        kind!(Mismatch),
+        &["rank 0 deregistration of window 0", "rank 1 registration 1"],
+    )?;
     rig.alloc::<f32>(1)?;
     Ok(())
 }

@@ -9,6 +9,8 @@ mod epochs;
 mod faults;
 mod graphs;
 mod groups;
+mod late_launches;
+mod late_ranks;
 mod lifetimes;
 mod matrix;
 mod prepare;
@@ -37,6 +39,8 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         windows::cases(),
         deregistration::cases(),
         groups::cases(),
+        late_ranks::cases(),
+        late_launches::cases(),
         lifetimes::cases(),
         prepare::cases(),
         processes::cases(),

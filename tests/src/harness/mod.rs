@@ -14,8 +14,17 @@ pub(crate) use options::{DeviceChoice, Options};
 use std::process::ExitCode;
 use symmem::backend::MachineKind;
 
+/// What a filter means that no case matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoMatch {
+    /// Nothing: it may have been meant for another test program that cargo runs as well.
+    Passes,
+    /// A mistake of whoever wrote it.
+    Fails,
+}
+
 /// What a program that runs the cases does.
-pub fn main() -> ExitCode {
+pub fn main(no_match: NoMatch) -> ExitCode {
     let options = match Options::from_env() {
         Ok(options) => options,
         Err(error) => {
@@ -37,5 +46,10 @@ pub fn main() -> ExitCode {
     let gpus = trials::Gpus::find(options.device);
     let cases = crate::cases::all(options.full, gpus.count());
     let trials = trials::of(cases, &options, &gpus);
+    let is_asked_for = |trial: &libtest_mimic::Trial| trials::is_asked_for(trial.name(), &options.arguments);
+    if no_match == NoMatch::Fails && !options.arguments.list && !trials.iter().any(is_asked_for) {
+        eprintln!("no case matches {:?} (--list names all {})", options.arguments.filter, trials.len());
+        return ExitCode::from(2);
+    }
     libtest_mimic::run(&options.arguments, trials).exit_code()
 }

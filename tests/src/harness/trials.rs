@@ -129,7 +129,8 @@ fn trial(
     }
 }
 
-fn is_asked_for(name: &str, arguments: &Arguments) -> bool {
+/// Whether a trial is one to run, by its name.
+pub(super) fn is_asked_for(name: &str, arguments: &Arguments) -> bool {
     let matches =
         |filter: &String| if arguments.exact { name == filter } else { name.contains(filter.as_str()) };
     !arguments.list && arguments.filter.iter().all(matches) && !arguments.skip.iter().any(matches)

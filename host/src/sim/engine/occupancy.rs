@@ -19,9 +19,10 @@ struct Room {
 impl Room {
     fn of_block(threads: u32, shared_bytes: u32) -> Self {
         Self {
-            threads: threads.next_multiple_of(WARP),
+            // What is beyond all numbers fits nowhere.
+            threads: threads.max(1).checked_next_multiple_of(WARP).unwrap_or(u32::MAX),
             blocks: 1,
-            shared_bytes: shared_bytes + RESERVED_SHARED_BYTES,
+            shared_bytes: shared_bytes.saturating_add(RESERVED_SHARED_BYTES),
         }
     }
 
@@ -41,7 +42,7 @@ impl Room {
 
 /// Blocks of a shape that fit on one multiprocessor.
 pub(crate) fn resident_blocks(config: &SimConfig, threads: u32, shared_bytes: u32) -> u32 {
-    Room::of_multiprocessor(config).fits(Room::of_block(threads.max(1), shared_bytes))
+    Room::of_multiprocessor(config).fits(Room::of_block(threads, shared_bytes))
 }
 
 /// The multiprocessors of one device.
@@ -97,6 +98,10 @@ mod tests {
         check(1024, 0, 2);
         check(32, 100 << 10, 2);
         check(32, 227 << 10, 1);
+        for (threads, shared) in [(u32::MAX, u32::MAX), (u32::MAX, 0), (1, u32::MAX), (u32::MAX - 31, 0)] {
+            check(threads, shared, 0);
+        }
+        check(0, 0, 32);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{case, up_to};
 use crate::harness::{Case, Context, RunsOn};
 use crate::processes::{Place, Program, Ranks};
+use crate::user_memory::UserMemory;
 use anyhow::{Result, ensure};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::net::TcpListener;
@@ -16,6 +17,7 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("two_communicators", two_communicators),
     ("from_env", from_env),
     ("drop_orders", drop_orders),
+    ("segments", segments),
 ];
 
 const COUNTS: [usize; 4] = [1, 67, 513, 4096];
@@ -30,6 +32,7 @@ pub(super) fn cases() -> Vec<Case> {
         case("descriptors_are_given_back", "descriptors", 3),
         case("two_communicators_at_once", "two_communicators", 2),
         case("windows_dropped_in_any_order", "drop_orders", 3),
+        case("windows_over_several_allocations", "segments", 3),
         Case::new("processes::meeting_over_tcp", 2, over_tcp),
         Case::new("processes::started_by_torchrun", 2, started_by_torchrun),
     ]
@@ -151,6 +154,46 @@ fn drop_orders(place: &Place) -> Result<()> {
     let last = Buffers::new(&comm, 67)?;
     drop(comm);
     drop(last);
+    Ok(device.machine().take_deferred()?)
+}
+
+/// A window over three physical allocations of the caller's, the last of which is longer on some ranks than on others.
+fn segments(place: &Place) -> Result<()> {
+    let device = place.device()?;
+    let granularity = device.granularity_bytes()?;
+    let memory = UserMemory::in_segments(
+        &device,
+        &[granularity, 2 * granularity, (1 + u64::from(place.rank)) * granularity],
+    )?;
+    let skipped_bytes = 4096;
+    let element_of = |at_bytes: u64| ((at_bytes - skipped_bytes) / 4) as usize;
+    let count = element_of(3 * granularity + granularity / 2);
+    // Each around a border.
+    let parts = [granularity, 3 * granularity].map(|at| element_of(at) - 500..element_of(at) + 500);
+    for algorithm in [None, Some(Algorithm::TwoShotLdSt)] {
+        let id = if algorithm.is_none() { place.id.clone() } else { place.second_id()? };
+        let config = CommConfig { algorithm, ..CommConfig::default() };
+        let mut comm = Comm::init_rank_with(&device, place.n_ranks, place.rank, &id, &config)?;
+        let stream = Stream::new(&device)?;
+        let mut data = comm.register::<f32>(memory.address() + skipped_bytes, count)?.wait()?;
+        for round in 0..2 {
+            let input: Vec<f32> = (0..count).map(|index| value(place.rank, index, round)).collect();
+            data.write(0, &input)?;
+            for part in &parts {
+                comm.all_reduce_in_place(data.slice_mut(part.clone())?, Op::Sum, &stream)?;
+            }
+            comm.synchronize(&stream)?;
+            let sum = |index| (0..place.n_ranks).map(|rank| value(rank, index, round)).sum::<f32>();
+            let is_summed = |index| parts.iter().any(|part| part.contains(&index));
+            let expected = |index| if is_summed(index) { sum(index) } else { input[index] };
+            // By the caller's own mapping.
+            let found = memory.read(skipped_bytes, 4 * count)?;
+            let found: Vec<f32> = bytemuck::pod_collect_to_vec(&found);
+            let wrong = (0..count).find(|&index| found[index] != expected(index));
+            ensure!(wrong.is_none(), "element {wrong:?} of {count} in round {round}");
+        }
+        ensure!(comm.deregister(data)?.wait()?, "unmapped on all ranks");
+    }
     Ok(device.machine().take_deferred()?)
 }
 
