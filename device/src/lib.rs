@@ -27,6 +27,10 @@
         reason = "no other way names a barrier with a result that the compiler knows for one"
     )
 )]
+#![cfg_attr(
+    all(target_arch = "nvptx64", not(target_feature = "sm_90")),
+    allow(dead_code, unused_imports, reason = "the PTX for older devices leaves kernels out")
+)]
 
 pub mod abi;
 #[cfg(target_arch = "nvptx64")]

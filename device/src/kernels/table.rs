@@ -40,6 +40,7 @@ macro_rules! table {
 macro_rules! table {
     ($($collective:ident $algorithm:ident $kernel:ident { $($sm:ident { $($dtype:ident [$($op:ident)*])* })* })*) => {
         $(mod $kernel {
+            #[allow(unused_imports, reason = "kernels of bytes name no type")]
             use super::{dtype, op};
             $($($(table! { @entry $sm $kernel $dtype $op })*)*)*
         })*
