@@ -25,9 +25,10 @@ const PROFILE_VALUES: [(&str, &str); 7] = [
     ("overflow-checks", "false"),
 ];
 
-/// Loops whose length is known at run time only, such as those over ranks, stay loops: copies of their bodies lengthen
-/// the path of the shortest kernels.
-const UNROLL_FLAGS: &str = "-Cllvm-args=-unroll-runtime=false";
+/// Arrays that a loop indexes stay in registers only if the loop is unrolled whole: at LLVM's own threshold, tiles of 16
+/// elements land in `.local`. Loops whose length is known at run time only, such as those over ranks, stay loops: copies
+/// of their bodies lengthen the path of the shortest kernels.
+const UNROLL_FLAGS: &str = "-Cllvm-args=-unroll-threshold=1000 -unroll-runtime=false";
 
 /// Whether the crates are optimised as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@ use super::launch::{self, Call, Range};
 use crate::element::Element;
 use crate::stream::Stream;
 use crate::symmetric::{WindowSlice, WindowSliceMut};
-use crate::{Comm, ErrorKind, Result};
+use crate::{Comm, Result};
 use symmem_device::kernels::{Collective, Dtype, Op};
 
 impl Comm {
@@ -16,7 +16,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// As [`Comm::all_reduce`]; [`ErrorKind::InvalidArgument`] if the length is no multiple of `n_ranks`.
+    /// As [`Comm::all_reduce`]; [`crate::ErrorKind::InvalidArgument`] if the length is no multiple of `n_ranks`.
     pub fn reduce_scatter<'a, T: Element>(
         &mut self,
         input: impl Into<WindowSlice<'a, T>>,
