@@ -3,7 +3,7 @@
 //!
 //! Slots lie at multiples of their size of the input's address, if that is a power of two: then the first may be short,
 //! as the last may, and all others are loaded by one access. All ranks cut alike, since offsets and lengths are equal on
-//! all. The parts of a message have the same number of slots; the last ones of a part may be empty.
+//! all; where they are not, slots start with the message. The parts of a message have the same number of slots; the last ones of a part may be empty.
 
 #![expect(
     clippy::needless_range_loop,
@@ -56,6 +56,12 @@ impl Part {
     pub(super) fn scattered(slot_bytes: u64, args: &CollectiveArgs, rank: u32) -> Self {
         let start = rank as u64 * args.len_bytes;
         Self::new(slot_bytes, args.input_offset + start, args.output_offset, args.len_bytes)
+    }
+
+    /// The share of an all-gather. In place it lies elsewhere on each rank, so that slots start with it.
+    #[inline(always)]
+    pub(super) fn share(slot_bytes: u64, args: &CollectiveArgs) -> Self {
+        Self { lead_bytes: 0, ..Self::whole(slot_bytes, args) }
     }
 
     /// The same range, stored `skip_bytes` further on.

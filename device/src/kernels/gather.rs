@@ -31,7 +31,7 @@ pub(super) fn all_gather_ll_128(args: &CollectiveArgs) {
 #[inline(always)]
 fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
     let team = Team::new(&args.comm);
-    let share = Part::whole(P::BYTES, args);
+    let share = Part::share(P::BYTES, args);
     let mut tile = Tile::<N>::first(args, P::capacity(DevBaseLayout::new(args.comm.n_ranks)));
     if tile.is_empty() {
         return;

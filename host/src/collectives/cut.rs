@@ -27,6 +27,8 @@ pub(crate) fn cut(
     // Slots start at multiples of their size, if that is a power of two: the first may be a short one.
     let lead_bytes = match collective {
         _ if !form.slot_bytes.is_power_of_two() => 0,
+        // In place, the share lies elsewhere on each rank.
+        Collective::AllGather => 0,
         // Parts that are no multiples of a slot start anywhere in one.
         Collective::ReduceScatter if !len_bytes.is_multiple_of(form.slot_bytes) => form.slot_bytes - 1,
         _ => input_offset % form.slot_bytes,
