@@ -20,7 +20,7 @@ const ALGORITHMS: [(Algorithm, &str); 4] = [
     (Algorithm::Ll, "receiving packets"),
     (Algorithm::TwoShotLdSt, "entry barrier"),
     (Algorithm::SentinelTwoShot, "receiving packets"),
-    (Algorithm::TwoShotPush, "behind pushed data"),
+    (Algorithm::TwoShotPush, "barrier behind pushed data"),
 ];
 
 pub(super) fn cases() -> Vec<Case> {
