@@ -46,7 +46,13 @@ struct Rate {
 
 fn main() -> Result<()> {
     let mut rates = Vec::new();
-    for (name, probe) in [("hops", ProbeKind::Hops), ("none", ProbeKind::None)] {
+    let probes = [
+        ("none", ProbeKind::None),
+        ("hops", ProbeKind::Hops),
+        ("races", ProbeKind::Races),
+        ("weak", ProbeKind::Weak { races: true }),
+    ];
+    for (name, probe) in probes {
         let kernels = [
             (Algorithm::Ll, Dtype::F32, 32 << 10),
             (Algorithm::TwoShotLdSt, Dtype::F32, 1 << 20),
@@ -95,7 +101,9 @@ fn all_reduce(
 
 fn alu_loop(probe_name: &'static str, probe: ProbeKind) -> Result<Rate> {
     let machine = machine(1, probe)?;
-    let (device, backend) = (machine.device(0)?, machine.backend());
+    let device = machine.device(0)?;
+    // SAFETY: the handles are of this machine and live; the loop touches no memory.
+    let backend = unsafe { machine.raw_backend() };
     let stream = Stream::new(&device)?;
     let module = backend.module_load(device.index(), ALU_LOOP, "the bench's loop")?;
     let function = backend.function(module, "alu_loop")?;
@@ -115,7 +123,7 @@ fn repeat(
     machine: &Machine,
     mut work: impl FnMut() -> Result<()>,
 ) -> Result<Rate> {
-    let counted = || machine.backend().counters().map_or(0, |counters| counters.instructions);
+    let counted = || machine.counters().map_or(0, |counters| counters.instructions);
     work()?;
     let (before, start) = (counted(), processor_seconds());
     while processor_seconds() - start < SECONDS_MIN {

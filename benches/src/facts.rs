@@ -42,7 +42,7 @@ impl Facts {
                 link.gather(&own)?
             }
         };
-        let driver = machine.backend().driver_version()?;
+        let driver = machine.driver_version()?;
         Ok(Self {
             machine: match machine.kind() {
                 MachineKind::Cuda => "cuda",

@@ -21,7 +21,7 @@ pub(crate) fn open(choice: DeviceChoice, ranks: Option<u32>) -> Result<(Machine,
     };
     match machine.kind() {
         MachineKind::Cuda => {
-            let n_ranks = ranks.unwrap_or(machine.backend().device_count());
+            let n_ranks = ranks.unwrap_or(machine.device_count());
             Ok((machine, n_ranks))
         }
         MachineKind::Sim => simulated(ranks.unwrap_or(SIM_RANKS)),

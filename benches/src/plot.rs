@@ -1,7 +1,7 @@
 //! Plots as SVG: lines over logarithmic axes, panels one below the other.
 
 use crate::sizes::human_bytes;
-use std::fmt::Write;
+use symmem::svg::Svg;
 
 /// Width of the picture and height of a panel.
 const WIDTH: f64 = 860.0;
@@ -64,21 +64,17 @@ struct Scale {
 /// The picture of some panels.
 pub(crate) fn svg(panels: &[Panel]) -> String {
     let height = PANEL_HEIGHT * panels.len() as f64;
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
-         font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-    );
+    let mut out = Svg::new((WIDTH, height), "font-family=\"sans-serif\" font-size=\"13\"");
     for (n, panel) in panels.iter().enumerate() {
-        let _ = writeln!(out, "<g transform=\"translate(0 {})\">", PANEL_HEIGHT * n as f64);
+        out.raw(&format!("<g transform=\"translate(0 {})\">", PANEL_HEIGHT * n as f64));
         panel.draw(&mut out);
-        out.push_str("</g>\n");
+        out.raw("</g>");
     }
-    out.push_str("</svg>\n");
-    out
+    out.finish()
 }
 
 impl Panel {
-    fn draw(&self, out: &mut String) {
+    fn draw(&self, out: &mut Svg) {
         let (right, bottom) = (WIDTH - RIGHT, PANEL_HEIGHT - BOTTOM);
         let points = || self.series.iter().flat_map(|series| &series.points);
         let x = Scale::over(points().map(|point| point.0), self.x.unit, LEFT, right);
@@ -109,20 +105,19 @@ impl Series {
     }
 
     /// The `n`-th line, with its name beside the frame.
-    fn draw(&self, out: &mut String, x: &Scale, y: &Scale, n: usize) {
+    fn draw(&self, out: &mut Svg, x: &Scale, y: &Scale, n: usize) {
         let colour = COLOURS[n % COLOURS.len()];
         let places: Vec<_> = self.drawn().map(|point| (x.at(point.0), y.at(point.1))).collect();
         let corners: Vec<_> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let corners = corners.join(" ");
-        let _ = writeln!(
-            out,
+        out.raw(&format!(
             "<polyline points=\"{corners}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>"
-        );
+        ));
         for (x, y) in places {
-            let _ = writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{colour}\"/>");
+            out.circle((x, y), 3.5, &format!("fill=\"{colour}\""));
         }
         let (x, y) = (WIDTH - RIGHT + 14.0, TOP + 12.0 + 20.0 * n as f64);
-        let _ = writeln!(out, "<circle cx=\"{x}\" cy=\"{}\" r=\"4.5\" fill=\"{colour}\"/>", y - 4.5);
+        out.circle((x, y - 4.5), 4.5, &format!("fill=\"{colour}\""));
         let is_nothing = !self.points.is_empty() && self.points.iter().all(|point| point.1 == 0.0);
         let name = if is_nothing { format!("{}: always 0", self.name) } else { self.name.clone() };
         text(out, (x + 12.0, y), "start", "", &name);
@@ -184,16 +179,12 @@ fn has_place(value: f64) -> bool {
     value > 0.0 && value.is_finite()
 }
 
-fn line(out: &mut String, from: (f64, f64), to: (f64, f64)) {
-    let ((x1, y1), (x2, y2)) = (from, to);
-    let _ =
-        writeln!(out, "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#ccc\"/>");
+fn line(out: &mut Svg, from: (f64, f64), to: (f64, f64)) {
+    out.line(from, to, "stroke=\"#ccc\"");
 }
 
-fn text(out: &mut String, (x, y): (f64, f64), anchor: &str, attributes: &str, words: &str) {
-    let words = words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let _ =
-        writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {attributes}>{words}</text>");
+fn text(out: &mut Svg, at: (f64, f64), anchor: &str, attributes: &str, words: &str) {
+    out.text(at, &format!("text-anchor=\"{anchor}\" {attributes}"), words);
 }
 
 #[cfg(test)]

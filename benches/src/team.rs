@@ -150,13 +150,13 @@ impl Team {
 
     /// What the simulated machine has counted so far.
     pub(crate) fn counters(&self) -> Option<WorkCounters> {
-        self.machine.backend().counters()
+        self.machine.counters()
     }
 }
 
 /// A child's device: the one of its number, or the only one that it sees.
 pub(crate) fn own_device(machine: &Machine, link: &Link) -> symmem::Result<Device> {
-    let sees_one = machine.backend().device_count() == 1;
+    let sees_one = machine.device_count() == 1;
     machine.device(if sees_one { 0 } else { link.rank })
 }
 

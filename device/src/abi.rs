@@ -46,6 +46,8 @@ pub struct DevComm {
     pub rank: u32,
     /// Ranks in the team.
     pub n_ranks: u32,
+    /// Address of the multicast space, whose byte at an offset stands for every rank's at that offset; 0 if there is none.
+    pub base_mc: u64,
 }
 
 /// Arguments of every collective kernel.
@@ -271,10 +273,11 @@ impl DevBaseLayout {
 }
 
 const _: () = {
-    assert!(size_of::<DevComm>() == 32);
+    assert!(size_of::<DevComm>() == 40);
+    assert!(offset_of!(DevComm, base_mc) == 32);
     assert!(offset_of!(DevComm, record) == 16);
-    assert!(size_of::<CollectiveArgs>() == 72);
-    assert!(offset_of!(CollectiveArgs, len_bytes) == 48);
+    assert!(size_of::<CollectiveArgs>() == 80);
+    assert!(offset_of!(CollectiveArgs, len_bytes) == 56);
     assert!(size_of::<FaultRecord>() == 64);
     assert!(offset_of!(FaultRecord, abort) == 28);
     assert!(size_of::<DevBaseHeader>() == 64);

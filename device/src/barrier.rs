@@ -43,7 +43,7 @@ impl Barrier {
         if thread::sync_threads_or(!watch.is_well()) {
             return false;
         }
-        let next = self.epoch.wrapping_add(1);
+        let next = self.epoch.wrapping_add(intact!("barrier_epoch_step") as u32);
         let mut distance = thread::thread_idx_x() + 1;
         while distance < self.team.n_ranks() {
             self.meet(self.team.neighbour(distance), next, watch, step);
@@ -56,7 +56,7 @@ impl Barrier {
     /// Leaves the epoch for the block's next kernel. Behind the last [`Self::sync`].
     #[inline(always)]
     pub fn end(self) {
-        if thread::thread_idx_x() == 0 {
+        if thread::thread_idx_x() == 0 && intact!("barrier_epoch_save") {
             let word = self.team.own_address(self.layout.barrier_epoch_offset(self.block));
             // SAFETY: `DevBase` is mapped; the block's other threads read the word before the last block barrier.
             unsafe { ptx::st_weak_b32(word, self.epoch) }

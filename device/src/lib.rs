@@ -16,6 +16,7 @@
 //! | `barrier` | the barrier across ranks |
 //! | `packets` | protocols in which data and flag travel together |
 #![no_std]
+#![cfg_attr(not(feature = "kernels"), allow(dead_code, reason = "only the kernels use all of the DSL"))]
 #![cfg_attr(
     target_arch = "nvptx64",
     feature(abi_ptx, stdarch_nvptx, asm_experimental_arch, link_llvm_intrinsics)
@@ -28,9 +29,18 @@
     )
 )]
 #![cfg_attr(
-    all(target_arch = "nvptx64", not(target_feature = "sm_90")),
-    allow(dead_code, unused_imports, reason = "the PTX for older devices leaves kernels out")
+    all(target_arch = "nvptx64", any(not(target_feature = "sm_90"), not(feature = "kernels"), symmem_mutant)),
+    allow(dead_code, unused_imports, reason = "PTX for older devices, mutants and the DSL alone leave kernels out")
 )]
+
+/// Whether the step of that name is there: always, except in the mutant that lacks it, by which the checkers are
+/// checked (`cargo xtask check --mutants`).
+#[cfg(target_arch = "nvptx64")]
+macro_rules! intact {
+    ($step:literal) => {
+        !cfg!(symmem_mutant = $step)
+    };
+}
 
 pub mod abi;
 #[cfg(target_arch = "nvptx64")]

@@ -4,6 +4,10 @@
 //! accesses have no order and no scope: other threads' accesses to the same bytes must be ordered around them (PTX ISA
 //! 8.4). Addresses are global addresses and must be multiples of the size of the access.
 //!
+//! `multimem` functions take multicast addresses, reach the memory of all ranks at once, and need sm_90 (PTX ISA
+//! 9.7.9.14); `ld_reduce` joins values in an order that the switch chooses, and a vector is several elements in no promised
+//! order.
+//!
 //! No `core::sync::atomic` here or anywhere in device code: the backend drops the orderings.
 //!
 //! Functions that touch memory are `unsafe`: the caller vouches that the bytes are mapped for this device with the
@@ -137,6 +141,123 @@ pub unsafe fn st_relaxed_sys_b128(address: u64, value: [u64; 2]) {
             address = in(reg64) address, low = in(reg64) value[0], high = in(reg64) value[1],
             options(nostack, preserves_flags));
     }
+}
+
+macro_rules! multimem_loads {
+    ($($(#[$doc:meta])* $name:ident = $mnemonic:literal -> $class:ident $type:ty;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub unsafe fn $name(address: u64) -> $type {
+            let value: $type;
+            unsafe {
+                asm!(concat!("multimem.ld_reduce.relaxed.sys.global.", $mnemonic, " {value}, [{address}];"),
+                    value = out($class) value, address = in(reg64) address, options(nostack, preserves_flags));
+            }
+            value
+        }
+    )*};
+}
+
+macro_rules! multimem_loads_v4 {
+    ($($(#[$doc:meta])* $name:ident = $mnemonic:literal;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub unsafe fn $name(address: u64) -> [u32; 4] {
+            let (a, b, c, d): (u32, u32, u32, u32);
+            unsafe {
+                asm!(
+                    concat!("multimem.ld_reduce.relaxed.sys.global.", $mnemonic, " {{{a}, {b}, {c}, {d}}}, [{address}];"),
+                    a = out(reg32) a, b = out(reg32) b, c = out(reg32) c, d = out(reg32) d,
+                    address = in(reg64) address, options(nostack, preserves_flags));
+            }
+            [a, b, c, d]
+        }
+    )*};
+}
+
+multimem_loads! {
+    /// Sum of f32.
+    multimem_ld_reduce_relaxed_sys_add_f32 = "add.f32" -> reg32 f32;
+    /// Sum of f64.
+    multimem_ld_reduce_relaxed_sys_add_f64 = "add.f64" -> reg64 f64;
+    /// Sums of two f16, added in f32.
+    multimem_ld_reduce_relaxed_sys_add_acc_f32_f16x2 = "add.acc::f32.f16x2" -> reg32 u32;
+    /// Sums of two bf16, added in f32.
+    multimem_ld_reduce_relaxed_sys_add_acc_f32_bf16x2 = "add.acc::f32.bf16x2" -> reg32 u32;
+    /// Least of each of two f16; a number is less than NaN.
+    multimem_ld_reduce_relaxed_sys_min_f16x2 = "min.f16x2" -> reg32 u32;
+    /// Greatest of each of two f16; a number is greater than NaN.
+    multimem_ld_reduce_relaxed_sys_max_f16x2 = "max.f16x2" -> reg32 u32;
+    /// Least of each of two bf16; a number is less than NaN.
+    multimem_ld_reduce_relaxed_sys_min_bf16x2 = "min.bf16x2" -> reg32 u32;
+    /// Greatest of each of two bf16; a number is greater than NaN.
+    multimem_ld_reduce_relaxed_sys_max_bf16x2 = "max.bf16x2" -> reg32 u32;
+    /// Sum of 32-bit integers, wrapping.
+    multimem_ld_reduce_relaxed_sys_add_u32 = "add.u32" -> reg32 u32;
+    /// Sum of 64-bit integers, wrapping.
+    multimem_ld_reduce_relaxed_sys_add_u64 = "add.u64" -> reg64 u64;
+    /// Least of unsigned integers.
+    multimem_ld_reduce_relaxed_sys_min_u32 = "min.u32" -> reg32 u32;
+    /// Greatest of unsigned integers.
+    multimem_ld_reduce_relaxed_sys_max_u32 = "max.u32" -> reg32 u32;
+    /// Least of signed integers.
+    multimem_ld_reduce_relaxed_sys_min_s32 = "min.s32" -> reg32 i32;
+    /// Greatest of signed integers.
+    multimem_ld_reduce_relaxed_sys_max_s32 = "max.s32" -> reg32 i32;
+    /// Least of unsigned integers.
+    multimem_ld_reduce_relaxed_sys_min_u64 = "min.u64" -> reg64 u64;
+    /// Greatest of unsigned integers.
+    multimem_ld_reduce_relaxed_sys_max_u64 = "max.u64" -> reg64 u64;
+    /// Least of signed integers.
+    multimem_ld_reduce_relaxed_sys_min_s64 = "min.s64" -> reg64 i64;
+    /// Greatest of signed integers.
+    multimem_ld_reduce_relaxed_sys_max_s64 = "max.s64" -> reg64 i64;
+}
+
+multimem_loads_v4! {
+    /// Sums of four f32.
+    multimem_ld_reduce_relaxed_sys_add_v4_f32 = "add.v4.f32";
+    /// Sums of eight f16, added in f32.
+    multimem_ld_reduce_relaxed_sys_add_acc_f32_v4_f16x2 = "add.acc::f32.v4.f16x2";
+    /// Sums of eight bf16, added in f32.
+    multimem_ld_reduce_relaxed_sys_add_acc_f32_v4_bf16x2 = "add.acc::f32.v4.bf16x2";
+    /// Least of each of eight f16; a number is less than NaN.
+    multimem_ld_reduce_relaxed_sys_min_v4_f16x2 = "min.v4.f16x2";
+    /// Greatest of each of eight f16; a number is greater than NaN.
+    multimem_ld_reduce_relaxed_sys_max_v4_f16x2 = "max.v4.f16x2";
+    /// Least of each of eight bf16; a number is less than NaN.
+    multimem_ld_reduce_relaxed_sys_min_v4_bf16x2 = "min.v4.bf16x2";
+    /// Greatest of each of eight bf16; a number is greater than NaN.
+    multimem_ld_reduce_relaxed_sys_max_v4_bf16x2 = "max.v4.bf16x2";
+}
+
+stores! {
+    /// 4 bytes to all ranks, by a multicast address.
+    multimem_st_relaxed_sys_b32 = "multimem.st.relaxed.sys.global.b32" <- reg32 u32;
+    /// 8 bytes to all ranks, by a multicast address: single-copy atomic at each.
+    multimem_st_relaxed_sys_b64 = "multimem.st.relaxed.sys.global.b64" <- reg64 u64;
+    /// Adds 1 word at all ranks, by a multicast address.
+    multimem_red_relaxed_sys_add_u32 = "multimem.red.relaxed.sys.global.add.u32" <- reg32 u32;
+    /// The same, behind everything that happened before in this thread's causality order.
+    multimem_red_release_sys_add_u32 = "multimem.red.release.sys.global.add.u32" <- reg32 u32;
+}
+
+/// `multimem.st.relaxed.sys.global.v4.f32`: 16 bytes to all ranks, by a multicast address, as four elements in no promised
+/// order. Of this size there are floating-point types alone; the bits are stored as they are.
+#[inline(always)]
+pub unsafe fn multimem_st_relaxed_sys_v4_f32(address: u64, value: [u32; 4]) {
+    unsafe {
+        asm!("multimem.st.relaxed.sys.global.v4.f32 [{address}], {{{a}, {b}, {c}, {d}}};",
+            address = in(reg64) address, a = in(reg32) value[0], b = in(reg32) value[1], c = in(reg32) value[2],
+            d = in(reg32) value[3], options(nostack, preserves_flags));
+    }
+}
+
+/// `fence.proxy.alias`: between accesses to the same bytes by two addresses, as a unicast and a multicast one (PTX ISA
+/// 9.7.13.4).
+#[inline(always)]
+pub fn fence_proxy_alias() {
+    unsafe { asm!("fence.proxy.alias;", options(nostack, preserves_flags)) }
 }
 
 /// `fence.acq_rel.sys`: behind a relaxed load it acquires, before a relaxed store it releases (PTX ISA 9.7.13.4).

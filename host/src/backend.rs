@@ -1,7 +1,7 @@
 //! The seam: what a machine can do. `cuda` and `sim` implement it; nothing else knows a machine.
 //!
-//! The calls have the shape and the rules of the CUDA driver API (sections 6.13 "Virtual Memory Management", 6.18
-//! "Stream Management", 6.24 "Graph Management"). Handles are plain words: owners with `Drop` are built on top, in
+//! The calls have the shape and the rules of the CUDA driver API (sections 6.13 "Virtual Memory Management", 6.15
+//! "Multicast Object Management", 6.18 "Stream Management", 6.24 "Graph Management"). Handles are plain words: owners with `Drop` are built on top, in
 //! [`crate::vmm`] and [`crate::stream`]. Every call may be made from any thread; a machine makes its own contexts
 //! current.
 
@@ -18,7 +18,7 @@ macro_rules! handle {
 }
 
 handle! {
-    /// A physical allocation (`CUmemGenericAllocationHandle`).
+    /// A physical allocation or a multicast object (`CUmemGenericAllocationHandle`).
     PhysicalHandle;
     /// A stream (`CUstream`).
     StreamHandle;
@@ -187,8 +187,14 @@ pub struct WorkCounters {
 /// the function, the code and what it was given, and the simulated machine refuses as the driver would; a function that
 /// the driver lacks is [`MissingSymbol`](crate::ErrorKind::MissingSymbol), a device that is not there
 /// [`NoSuchDevice`](crate::ErrorKind::NoSuchDevice).
+///
+/// # Safety
+///
+/// Memory of [`Backend::host_alloc`] is at the host's address that it says, zeroed, and stays until it is freed; the rest
+/// of this crate accesses it. The simulated machine checks what its calls are given; of the driver see
+/// [`crate::Machine::raw_backend`].
 #[expect(clippy::missing_errors_doc, reason = "the trait's documentation says it once for all calls")]
-pub trait Backend: Debug + Send + Sync {
+pub unsafe trait Backend: Debug + Send + Sync {
     /// Which machine this is.
     fn kind(&self) -> MachineKind;
     /// Number of devices; devices are named 0..n.
@@ -229,7 +235,8 @@ pub trait Backend: Debug + Send + Sync {
     fn address_reserve(&self, len_bytes: u64, align_bytes: u64, hint: u64) -> Result<u64>;
     /// Gives a whole reservation back (`cuMemAddressFree`); nothing may be mapped in it.
     fn address_free(&self, address: u64, len_bytes: u64) -> Result<()>;
-    /// Maps a whole physical allocation into a reservation (`cuMemMap`). Nobody has access yet.
+    /// Maps a whole physical allocation or multicast object into a reservation (`cuMemMap`). Nobody has access yet.
+    /// Blocks until a multicast object's team is complete.
     fn mem_map(&self, address: u64, len_bytes: u64, physical: PhysicalHandle) -> Result<()>;
     /// Removes a whole mapping (`cuMemUnmap`).
     fn mem_unmap(&self, address: u64, len_bytes: u64) -> Result<()>;
@@ -240,6 +247,39 @@ pub trait Backend: Debug + Send + Sync {
     fn mem_alloc(&self, device: u32, len_bytes: u64) -> Result<u64>;
     /// Frees memory of [`Backend::mem_alloc`] on `device` by its first address (`cuMemFree`).
     fn mem_free(&self, device: u32, address: u64) -> Result<()>;
+
+    /// Whether `device` can be in the team of a multicast object (`CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED`). Where
+    /// [`crate::multicast_switch`] is off none can, and nothing is asked.
+    fn multicast_supported(&self, device: u32) -> Result<bool>;
+    /// Multiples that offsets and sizes of a multicast object of `len_bytes` for `n_devices` must have
+    /// (`cuMulticastGetGranularity`).
+    fn multicast_granularity(&self, n_devices: u32, len_bytes: u64) -> Result<Granularity>;
+    /// Makes a multicast object for a team of `n_devices`, which can be exported as a file descriptor
+    /// (`cuMulticastCreate`). It is exported, imported, mapped (whole), and released as physical allocations are.
+    fn multicast_create(&self, n_devices: u32, len_bytes: u64) -> Result<PhysicalHandle>;
+    /// Puts `device` in the team, for the life of the object (`cuMulticastAddDevice`). Binding and mapping block until
+    /// the team is complete.
+    fn multicast_add_device(&self, multicast: PhysicalHandle, device: u32) -> Result<()>;
+    /// Binds `len_bytes` of a physical allocation of one of the team's devices, from `physical_offset_bytes` on, at
+    /// `offset_bytes` of the object (`cuMulticastBindMem`). Blocks until the team is complete.
+    fn multicast_bind(
+        &self,
+        multicast: PhysicalHandle,
+        offset_bytes: u64,
+        physical: PhysicalHandle,
+        physical_offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<()>;
+    /// Undoes one binding of `device`'s memory, named by the offset and the length that it was made with
+    /// (`cuMulticastUnbind`).
+    fn multicast_unbind(
+        &self,
+        multicast: PhysicalHandle,
+        device: u32,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<()>;
+
     /// What `address` belongs to (`cuPointerGetAttribute`: mapping base and size, device ordinal).
     fn pointer_facts(&self, address: u64) -> Result<PointerFacts>;
     /// Pinned host memory that every device can access (`cuMemHostAlloc`, portable and mapped), zeroed.

@@ -226,6 +226,11 @@ pub enum ErrorKind {
         /// Where, and what is mapped nearby.
         report: String,
     },
+    /// Two accesses of simulated threads, or of one and the host, race.
+    Race {
+        /// Both accesses, and what would have ordered them.
+        report: String,
+    },
     /// The operating system refused.
     Io {
         /// What was attempted.
@@ -357,6 +362,7 @@ impl fmt::Display for ErrorKind {
             Self::Capture { what } => write!(f, "{what}"),
             Self::Deadlock { report } => write!(f, "deadlock: {report}"),
             Self::Fault { report } => write!(f, "fault: {report}"),
+            Self::Race { report } => write!(f, "data race: {report}"),
             Self::Io { what, reason } => write!(f, "{what}: {reason}"),
         }
     }

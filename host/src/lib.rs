@@ -14,6 +14,7 @@
 //! | [`kernels_ptx`] | the PTX that this build carries |
 //! | [`multicast_switch`] | whether multicast may be used, and what forbids it |
 //! | [`ptx_version`] | which CUDA version reads which PTX |
+//! | [`svg`] | pictures |
 //! | [`tap`] | a machine whose calls are watched |
 //! | [`error`] | the one error |
 
@@ -33,6 +34,7 @@ pub mod ptx_version;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod stream;
+pub mod svg;
 pub mod symmetric;
 pub mod tap;
 pub mod vmm;

@@ -1,6 +1,6 @@
 //! Machines and their devices.
 
-use crate::backend::{Backend, DeviceFacts, Granularity, MachineKind};
+use crate::backend::{Backend, DeviceFacts, Granularity, MachineKind, WorkCounters};
 use crate::environment::with_variables;
 use crate::tap::{Tap, Watch};
 use crate::{Error, ErrorKind, Result};
@@ -55,7 +55,10 @@ impl Machine {
     /// feature `cuda`.
     pub fn cuda() -> Result<Self> {
         #[cfg(feature = "cuda")]
-        return Ok(Self::from_backend(crate::cuda::CudaMachine::open()?));
+        return Ok(Self::from_backend({
+            // SAFETY: the seam is this crate's, which passes handles and addresses of its owners alone.
+            unsafe { crate::cuda::CudaMachine::open() }?
+        }));
         #[cfg(not(feature = "cuda"))]
         Err(ErrorKind::Unsupported {
             what: "a machine with GPUs".into(),
@@ -93,9 +96,39 @@ impl Machine {
         Self::from_backend(Arc::new(Tap::new(self.inner.backend.clone(), watch)))
     }
 
-    /// The seam to the machine.
-    pub fn backend(&self) -> &dyn Backend {
+    /// The seam to the machine, for this crate: what it passes is of this machine and lives.
+    pub(crate) fn backend(&self) -> &dyn Backend {
         &*self.inner.backend
+    }
+
+    /// The seam to the machine, for what the owners of this crate do not offer.
+    ///
+    /// # Safety
+    ///
+    /// Every handle that a call is given is one of this machine and not destroyed; every address is of memory of the
+    /// device that it is said to be, and every kernel's argument such that the kernel touches only such memory. The driver
+    /// checks little of it: a handle is a pointer of its own to it.
+    pub unsafe fn raw_backend(&self) -> &dyn Backend {
+        self.backend()
+    }
+
+    /// Number of devices; devices are named 0..n.
+    pub fn device_count(&self) -> u32 {
+        self.backend().device_count()
+    }
+
+    /// Highest CUDA version that the driver supports, (major, minor).
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn driver_version(&self) -> Result<(u32, u32)> {
+        self.backend().driver_version()
+    }
+
+    /// Work counted so far; `None` on GPUs.
+    pub fn counters(&self) -> Option<WorkCounters> {
+        self.backend().counters()
     }
 
     /// Which machine this is.
@@ -208,6 +241,15 @@ impl Device {
         self.machine.backend().device_facts(self.index)
     }
 
+    /// Memory that nobody uses, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn memory_free_bytes(&self) -> Result<u64> {
+        self.machine.backend().memory_free_bytes(self.index)
+    }
+
     /// Multiples that sizes and addresses of its memory must have.
     ///
     /// # Errors
@@ -215,6 +257,15 @@ impl Device {
     /// What the machine answers.
     pub fn granularity(&self) -> Result<Granularity> {
         self.machine.backend().granularity(self.index)
+    }
+
+    /// Whether it can be in the team of a multicast object; no device can where [`crate::multicast_switch`] is off.
+    ///
+    /// # Errors
+    ///
+    /// What the machine answers.
+    pub fn multicast_supported(&self) -> Result<bool> {
+        self.machine.backend().multicast_supported(self.index)
     }
 
     /// The recommended granularity in bytes, which all memory of this crate has.

@@ -30,8 +30,8 @@ impl MulticastSwitch {
     ///
     /// `0`, `false`, `no`, `off`, `n` mean no and `1`, `true`, `yes`, `on`, `y` mean yes, in any case; other values
     /// decide nothing. The first variable that forbids multicast is named.
-    pub fn decide(lookup: impl Fn(&str) -> Option<String>) -> Self {
-        let forbids = |&(name, answer): &(&str, bool)| {
+    pub fn decide(lookup: impl Fn(&'static str) -> Option<String>) -> Self {
+        let forbids = |&(name, answer): &(&'static str, bool)| {
             let value = lookup(name)?;
             (truth(&value) == Some(answer)).then(|| format!("{name}={}", value.trim()))
         };
@@ -41,6 +41,14 @@ impl MulticastSwitch {
     /// Decides from the environment of this process.
     pub fn from_env() -> Self {
         Self::decide(|name| std::env::var(name).ok())
+    }
+
+    /// What the variables wish: no where one forbids multicast, yes where `SYMMEM_MULTICAST` asks for it.
+    pub fn wish(lookup: impl Fn(&'static str) -> Option<String>) -> Option<bool> {
+        match Self::decide(&lookup) {
+            Self::Off { .. } => Some(false),
+            Self::On => lookup("SYMMEM_MULTICAST").and_then(|value| truth(&value)),
+        }
     }
 
     /// Whether multicast may be used.
@@ -95,6 +103,19 @@ mod tests {
     #[test]
     fn a_yes_of_our_own_does_not_overrule_a_no_of_another() {
         check(&[("SYMMEM_MULTICAST", "1"), ("NCCL_NVLS_ENABLE", "0")], Some("NCCL_NVLS_ENABLE=0"));
+    }
+
+    #[test]
+    fn a_wish_is_ours_where_nobody_forbids_it() {
+        let wish = |variables: &[(&str, &str)]| {
+            let found = |name| variables.iter().find(|(known, _)| *known == name);
+            MulticastSwitch::wish(|name| found(name).map(|(_, value)| value.to_string()))
+        };
+        assert_eq!(wish(&[]), None);
+        assert_eq!(wish(&[("NCCL_NVLS_ENABLE", "1")]), None);
+        assert_eq!(wish(&[("SYMMEM_MULTICAST", "1")]), Some(true));
+        assert_eq!(wish(&[("SYMMEM_MULTICAST", "0")]), Some(false));
+        assert_eq!(wish(&[("SYMMEM_MULTICAST", "1"), ("NVSHMEM_DISABLE_NVLS", "1")]), Some(false));
     }
 
     #[test]

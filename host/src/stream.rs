@@ -5,6 +5,7 @@ use crate::backend::{
 };
 use crate::machine::{Device, Machine};
 use crate::{ErrorKind, Result};
+use std::cell::Cell;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -85,6 +86,7 @@ impl Stream {
     pub fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
         let backend = self.machine().backend();
         backend.capture_begin(self.handle())?;
+        let _counted = Capturing::begin();
         // A panic must not leave the stream capturing for ever.
         let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         let graph = backend.capture_end(self.handle());
@@ -115,6 +117,32 @@ impl PartialEq for Stream {
     fn eq(&self, other: &Self) -> bool {
         self.handle() == other.handle() && self.machine().is_same(other.machine())
     }
+}
+
+thread_local! {
+    /// Captures that this thread is in.
+    static CAPTURES: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A capture of this thread, counted.
+struct Capturing;
+
+impl Capturing {
+    fn begin() -> Self {
+        CAPTURES.set(CAPTURES.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Capturing {
+    fn drop(&mut self) {
+        CAPTURES.set(CAPTURES.get() - 1);
+    }
+}
+
+/// Whether this thread is in [`Stream::capture`], of whatever stream.
+pub(crate) fn is_capturing() -> bool {
+    CAPTURES.get() > 0
 }
 
 /// Handles of one machine mean something else, or nothing, on another.

@@ -142,7 +142,8 @@ macro_rules! passed_on {
     )*};
 }
 
-impl<W: Watch> Backend for Tap<W> {
+// SAFETY: what it gives is what the machine behind it gave.
+unsafe impl<W: Watch> Backend for Tap<W> {
     fn kind(&self) -> MachineKind {
         self.inner.kind()
     }
@@ -189,6 +190,16 @@ impl<W: Watch> Backend for Tap<W> {
         fn mem_alloc(device: u32, len_bytes: u64) -> u64;
             Device(device), len_bytes; |made| Some(Object::Address(*made));
         fn mem_free(device: u32, address: u64) -> (); Device(device), 0; |_| None;
+        fn multicast_supported(device: u32) -> bool; Device(device), 0; |_| None;
+        fn multicast_granularity(n_devices: u32, len_bytes: u64) -> Granularity; Nothing, len_bytes; |_| None;
+        fn multicast_create(n_devices: u32, len_bytes: u64) -> PhysicalHandle; Nothing, len_bytes; |_| None;
+        fn multicast_add_device(multicast: PhysicalHandle, device: u32) -> (); Device(device), 0; |_| None;
+        fn multicast_bind(
+            multicast: PhysicalHandle, offset_bytes: u64,
+            physical: PhysicalHandle, physical_offset_bytes: u64, len_bytes: u64
+        ) -> (); Object::Physical(physical), len_bytes; |_| None;
+        fn multicast_unbind(multicast: PhysicalHandle, device: u32, offset_bytes: u64, len_bytes: u64) -> ();
+            Device(device), len_bytes; |_| None;
         fn pointer_facts(address: u64) -> PointerFacts; Object::Address(address), 0; |_| None;
         fn host_alloc(len_bytes: u64) -> HostMapped; Nothing, len_bytes; |_| None;
         fn host_free(memory: HostMapped) -> (); Nothing, memory.len_bytes; |_| None;

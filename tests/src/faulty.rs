@@ -7,9 +7,10 @@ use symmem::{Error, ErrorKind, Result};
 
 /// Calls that give something back. A fault of theirs is told after they have taken effect: what a driver refuses to
 /// take back stays for ever, and no caller can do anything about it.
-const RELEASES: [&str; 10] = [
+const RELEASES: [&str; 11] = [
     "mem_release",
     "mem_unmap",
+    "multicast_unbind",
     "mem_free",
     "address_free",
     "host_free",

@@ -9,6 +9,7 @@
 //! | `faulty` | a machine on which a chosen call fails |
 //! | `chain` | operations that take each other's results |
 //! | `field` | windows whose every byte is accounted for |
+//! | `seam` | calls of the machine that no owner offers |
 //! | `user_memory` | memory that the caller mapped |
 //! | `reference` | collectives on the CPU |
 //! | `pairwise` | few rows that hold every pair of values |
@@ -25,9 +26,10 @@ mod field;
 mod harness;
 mod pairwise;
 mod processes;
-mod random;
-mod reference;
+pub mod random;
+pub mod reference;
 mod rig;
+mod seam;
 mod user_memory;
 
 pub use harness::{NoMatch, main};

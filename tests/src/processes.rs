@@ -45,10 +45,15 @@ impl Place {
 
     /// The GPUs, or a simulated machine with a device for each rank.
     pub(crate) fn machine(&self) -> Result<Machine> {
+        self.machine_of(self.n_ranks)
+    }
+
+    /// The GPUs, or a simulated machine with so many devices.
+    pub(crate) fn machine_of(&self, n_devices: u32) -> Result<Machine> {
         if self.kind == MachineKind::Cuda {
             return Ok(Machine::cuda()?);
         }
-        let config = SimConfig { n_devices: self.n_ranks, probe: ProbeKind::None, ..SimConfig::default() };
+        let config = SimConfig { n_devices, probe: ProbeKind::None, ..SimConfig::default() };
         Ok(Machine::from_backend(SimMachine::new(config)?))
     }
 

@@ -5,13 +5,13 @@ use symmem::{Dtype, E4m3, E5m2};
 
 /// SplitMix64: small, and the same everywhere.
 #[derive(Clone, Debug)]
-pub(crate) struct Random {
+pub struct Random {
     state: u64,
 }
 
 /// What values to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Values {
+pub enum Values {
     /// Finite, of moderate size.
     Plain,
     /// ±0, NaNs, infinities, subnormals, extremes and any bits at all among plain ones.
@@ -20,12 +20,12 @@ pub(crate) enum Values {
 
 impl Random {
     /// The sequence of a seed.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// Any 64 bits.
-    pub(crate) fn bits(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -34,29 +34,29 @@ impl Random {
     }
 
     /// A number below `end` (at least 1).
-    pub(crate) fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         (self.bits() % end as u64) as usize
     }
 
     /// One of the items.
-    pub(crate) fn choose<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+    pub fn choose<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
     /// Puts the items in a random order.
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
         }
     }
 
     /// Any bytes.
-    pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.bits() as u8).collect()
     }
 
     /// `count` elements as they lie in memory.
-    pub(crate) fn elements(&mut self, dtype: Dtype, values: Values, count: usize) -> Vec<u8> {
+    pub fn elements(&mut self, dtype: Dtype, values: Values, count: usize) -> Vec<u8> {
         (0..count).flat_map(|_| self.element(dtype, values)).collect()
     }
 

@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use symmem::{Dtype, E4m3, E5m2, Op};
 
 /// The result of an all-reduce of one input per rank, all equally long.
-pub(crate) fn all_reduce(dtype: Dtype, op: Op, inputs: &[Vec<u8>]) -> Vec<u8> {
+pub fn all_reduce(dtype: Dtype, op: Op, inputs: &[Vec<u8>]) -> Vec<u8> {
     let bytes = dtype.bytes() as usize;
     let n_elements = inputs[0].len() / bytes;
     let element = |at: usize| {
@@ -21,7 +21,7 @@ pub(crate) fn all_reduce(dtype: Dtype, op: Op, inputs: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// The result of an all-gather of one share per rank.
-pub(crate) fn all_gather(inputs: &[Vec<u8>]) -> Vec<u8> {
+pub fn all_gather(inputs: &[Vec<u8>]) -> Vec<u8> {
     inputs.concat()
 }
 

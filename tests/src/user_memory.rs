@@ -1,5 +1,6 @@
 //! Memory that the caller allocates and maps, as an app with its own allocator does.
 
+use crate::seam::seam;
 use anyhow::Result;
 use std::sync::Arc;
 use symmem::Device;
@@ -70,14 +71,14 @@ impl UserMemory {
 
     /// Copies bytes to it.
     pub(crate) fn write(&self, offset_bytes: u64, source: &[u8]) -> Result<()> {
-        let backend = self.device.machine().backend();
+        let backend = seam(self.device.machine());
         Ok(backend.write(self.device.index(), self.address() + offset_bytes, source)?)
     }
 
     /// Copies bytes from it.
     pub(crate) fn read(&self, offset_bytes: u64, len_bytes: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len_bytes];
-        let backend = self.device.machine().backend();
+        let backend = seam(self.device.machine());
         backend.read(self.device.index(), self.address() + offset_bytes, &mut bytes)?;
         Ok(bytes)
     }

@@ -2,8 +2,9 @@
 
 use crate::{build, kernels, shell};
 use anyhow::{Context, Result, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use symmem_builder::ptxas::{KernelResources, Ptxas, WHEEL};
+use symmem_builder::{Builder, Lto};
 
 /// Arguments of `check-ptx`.
 #[derive(clap::Args)]
@@ -45,7 +46,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let spills = kernels.iter().filter(|kernel| kernel.spill_bytes > 0);
         spilling.extend(spills.map(|kernel| format!("{} (sm_{})", kernel.name, module.sm)));
     }
+    if args.ptx.is_none() {
+        assemble_primitives(&ptxas, &dir)?;
+    }
     if spilling.is_empty() { Ok(()) } else { bail!("registers are spilled in {}", spilling.join(", ")) }
+}
+
+/// Every instruction of the device crate, also those that no kernel uses yet; some need sm_90.
+fn assemble_primitives(ptxas: &Ptxas, dir: &Path) -> Result<()> {
+    let golden = shell::device_dir().join("golden");
+    let artifacts = Builder::new(golden).lto(Lto::Off).sm(90).build().context("the primitives")?;
+    for module in &artifacts.modules {
+        let path = dir.join(format!("primitives_sm{}.ptx", module.sm));
+        symmem_builder::output::publish(&path, &module.text)?;
+        let n =
+            ptxas.assemble(&path, module.sm).with_context(|| format!("primitives, sm_{}", module.sm))?.len();
+        println!("sm_{}: {n} primitives", module.sm);
+    }
+    Ok(())
 }
 
 fn find_or_install() -> Result<Ptxas> {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod build;
+mod check;
 mod check_ptx;
 mod dist;
 mod doctor;
@@ -32,6 +33,10 @@ enum Command {
     Bench(bench::Args),
     /// Run every test, on real GPUs or on the simulated machine.
     Test(test::Args),
+    /// Look for races, deadlocks and missing orders in kernels, on the simulated machine.
+    Check(check::Args),
+    /// Run one collective on the simulated machine and draw what moved.
+    Trace(check::Args),
     /// Say what this machine has: toolchain, rust-src, GPUs, driver, NCCL, multicast, ptxas.
     Doctor,
     /// Print the symmetric space of a small communicator as a picture.
@@ -49,6 +54,8 @@ fn main() -> ExitCode {
         Command::Build(args) => build::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Test(args) => test::run(&args),
+        Command::Check(args) => check::run("check", &args),
+        Command::Trace(args) => check::run("trace", &args),
         Command::Doctor => doctor::run(),
         Command::Map(args) => map::run(&args),
         Command::Dist(args) => dist::run(&args),

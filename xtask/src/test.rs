@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every test of the workspace.
 
-use crate::shell;
+use crate::{check, shell};
 use anyhow::{Context, Result};
 use std::time::Instant;
 
@@ -43,9 +43,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     command.env("SYMMEM_TEST_FULL", if args.full { "1" } else { "0" });
     command.args(&args.filter);
     let result = shell::run(&mut command).context("some tests did not pass; they are listed above");
+    let result = result.and(if args.filter.is_none() { check_kernels(args.full) } else { Ok(()) });
     let verdict = if result.is_ok() { "all tests passed" } else { "FAILED" };
     let scope = args.filter.as_ref().map_or(String::new(), |filter| format!(", only `{filter}`"));
     let extent = if args.full { "full" } else { "quick (`--full` runs the long cases too)" };
     eprintln!("==> {verdict}: device {device}, {extent}{scope}, {} s", started.elapsed().as_secs());
     result
+}
+
+/// All kernels under the checkers, with few seeds or with many. Built as the tests are, which cargo has just done.
+fn check_kernels(full: bool) -> Result<()> {
+    let started = Instant::now();
+    let result = check::run_built("check", full.then_some("--full"));
+    eprintln!("==> kernels under the checkers: {} s", started.elapsed().as_secs());
+    result.context("a kernel is wrong under some schedule; see above")
 }

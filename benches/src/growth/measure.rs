@@ -77,7 +77,7 @@ impl Witness {
     }
 
     fn see(&self) -> symmem::Result<()> {
-        let free_bytes = self.machine.backend().memory_free_bytes(self.device)?;
+        let free_bytes = self.machine.device(self.device)?.memory_free_bytes()?;
         self.least_free_bytes.fetch_min(free_bytes, Ordering::Relaxed);
         Ok(())
     }
@@ -116,7 +116,7 @@ pub(super) fn grow(machine: &Machine, kind: Kind, sizes: &[u64], repetitions: u3
 fn watched(machine: &Machine, kind: Kind, sizes: &[u64]) -> Result<Vec<Step>> {
     let witness = Arc::new(Witness::new(machine, 0));
     let device = machine.watched(witness.clone()).device(0)?;
-    let free_before = machine.backend().memory_free_bytes(0)?;
+    let free_before = machine.device(0)?.memory_free_bytes()?;
     let mut vector = kind.vector(&device)?;
     let (mut steps, mut marks) = (Vec::new(), Vec::new());
     for &bytes in sizes {

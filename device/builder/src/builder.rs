@@ -45,6 +45,7 @@ pub struct Builder {
     sms: Vec<u32>,
     ptx_version: u32,
     lto: Lto,
+    cfgs: Vec<String>,
 }
 
 impl Builder {
@@ -56,6 +57,7 @@ impl Builder {
             sms: Vec::new(),
             ptx_version: 84,
             lto: Lto::Fat,
+            cfgs: Vec::new(),
         }
     }
 
@@ -79,6 +81,13 @@ impl Builder {
     #[must_use]
     pub fn lto(mut self, lto: Lto) -> Self {
         self.lto = lto;
+        self
+    }
+
+    /// Adds a condition for the device crate, as `rustc --cfg` takes it.
+    #[must_use]
+    pub fn cfg(mut self, cfg: &str) -> Self {
+        self.cfgs.push(cfg.into());
         self
     }
 
@@ -172,9 +181,11 @@ impl Compilation {
             lto: builder.lto,
             target_dir: self.stage.clone(),
             lock_file: self.lock_file(),
+            cfgs: builder.cfgs.clone(),
             force: None,
         };
-        let made = self.stage.join("asm").join(format!("{}_sm{sm}_{:016x}.s", self.name, self.identity(builder)));
+        let identity = self.identity(builder);
+        let made = self.stage.join("asm").join(format!("{}_sm{sm}_{identity:016x}.s", self.name));
         let unfinished = made.with_extension("unfinished");
         let is_valid = made.is_file() && !unfinished.exists();
         publish(&unfinished, "")?;
@@ -192,7 +203,9 @@ impl Compilation {
         }
         let text = read(&made)?;
         remove(&unfinished)?;
-        let path = self.stage.join("ptx").join(format!("{}_sm{sm}.ptx", self.name));
+        // With conditions the crate is another one, which must not take the place of the plain one.
+        let variant = if builder.cfgs.is_empty() { String::new() } else { format!("_{identity:016x}") };
+        let path = self.stage.join("ptx").join(format!("{}{variant}_sm{sm}.ptx", self.name));
         publish(&path, &text)?;
         Ok(Module { sm, path, text })
     }
@@ -223,7 +236,7 @@ impl Compilation {
     /// when they share a target directory.
     fn identity(&self, builder: &Builder) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (builder.ptx_version, builder.lto).hash(&mut hasher);
+        (builder.ptx_version, builder.lto, &builder.cfgs).hash(&mut hasher);
         (
             &self.crate_dir,
             &self.root,

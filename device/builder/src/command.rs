@@ -71,6 +71,8 @@ pub struct Request {
     /// Where cargo keeps the lock file of a workspace that has none; `None` where the workspace has one, which then
     /// stays as it is.
     pub lock_file: Option<PathBuf>,
+    /// Conditions of the device crate: `NAME` or `NAME="VALUE"`.
+    pub cfgs: Vec<String>,
     /// Makes the compiler run although nothing changed.
     pub force: Option<u128>,
 }
@@ -115,6 +117,7 @@ fn sm_flags(request: &Request) -> Vec<OsString> {
         format!("-Ctarget-feature=+ptx{}", request.ptx_version).into(),
         UNROLL_FLAGS.into(),
     ];
+    flags.extend(request.cfgs.iter().flat_map(|cfg| ["--cfg".into(), cfg.into()]));
     if let Some(nonce) = request.force {
         flags.push(format!("-Cmetadata=force{nonce}").into());
     }
@@ -132,6 +135,7 @@ mod tests {
             lto: Lto::Fat,
             target_dir: "/t".into(),
             lock_file: lock_file.map(PathBuf::from),
+            cfgs: Vec::new(),
             force,
         };
         let words: Vec<_> = arguments(&request).into_iter().map(|word| word.into_string().unwrap()).collect();

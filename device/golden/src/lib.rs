@@ -39,6 +39,7 @@ kernels! {
     st_relaxed_sys_v2_b64(a: u64, low: u64, high: u64) { ptx::st_relaxed_sys_v2_b64(a, [low, high]) }
     st_release_sys_b32(a: u64, value: u32) { ptx::st_release_sys_b32(a, value) }
     fence_acq_rel_sys() { ptx::fence_acq_rel_sys() }
+    fence_proxy_alias() { ptx::fence_proxy_alias() }
     atom_relaxed_gpu_cas_b32(a: u64, expected: u32, new: u32, out: *mut u32) {
         *out = ptx::atom_relaxed_gpu_cas_b32(a, expected, new)
     }
@@ -53,7 +54,7 @@ kernels! {
     sync_threads() { symmem_device::thread::sync_threads() }
 }
 
-#[cfg(target_feature = "sm_89")]
+#[cfg(target_feature = "sm_90")]
 kernels! {
     cvt_rn_satfinite_e4m3x2_f32(high: f32, low: f32, out: *mut u16) {
         *out = ptx::cvt_rn_satfinite_e4m3x2_f32(high, low)
@@ -63,10 +64,88 @@ kernels! {
     }
     cvt_rn_f16x2_e4m3x2(a: u16, out: *mut u32) { *out = ptx::cvt_rn_f16x2_e4m3x2(a) }
     cvt_rn_f16x2_e5m2x2(a: u16, out: *mut u32) { *out = ptx::cvt_rn_f16x2_e5m2x2(a) }
-}
-
-#[cfg(target_feature = "sm_90")]
-kernels! {
     ld_relaxed_sys_b128(a: u64, out: *mut [u64; 2]) { *out = ptx::ld_relaxed_sys_b128(a) }
     st_relaxed_sys_b128(a: u64, low: u64, high: u64) { ptx::st_relaxed_sys_b128(a, [low, high]) }
+    multimem_ld_reduce_relaxed_sys_add_f32(a: u64, out: *mut f32) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_add_f32(a)
+    }
+    multimem_ld_reduce_relaxed_sys_add_f64(a: u64, out: *mut f64) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_add_f64(a)
+    }
+    multimem_ld_reduce_relaxed_sys_add_acc_f32_f16x2(a: u64, out: *mut u32) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_add_acc_f32_f16x2(a)
+    }
+    multimem_ld_reduce_relaxed_sys_add_acc_f32_bf16x2(a: u64, out: *mut u32) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_add_acc_f32_bf16x2(a)
+    }
+    multimem_ld_reduce_relaxed_sys_min_f16x2(a: u64, out: *mut u32) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_min_f16x2(a)
+    }
+    multimem_ld_reduce_relaxed_sys_max_f16x2(a: u64, out: *mut u32) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_max_f16x2(a)
+    }
+    multimem_ld_reduce_relaxed_sys_min_bf16x2(a: u64, out: *mut u32) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_min_bf16x2(a)
+    }
+    multimem_ld_reduce_relaxed_sys_max_bf16x2(a: u64, out: *mut u32) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_max_bf16x2(a)
+    }
+    multimem_ld_reduce_relaxed_sys_add_u32(a: u64, out: *mut u32) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_add_u32(a)
+    }
+    multimem_ld_reduce_relaxed_sys_add_u64(a: u64, out: *mut u64) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_add_u64(a)
+    }
+    multimem_ld_reduce_relaxed_sys_min_u32(a: u64, out: *mut u32) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_min_u32(a)
+    }
+    multimem_ld_reduce_relaxed_sys_max_u32(a: u64, out: *mut u32) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_max_u32(a)
+    }
+    multimem_ld_reduce_relaxed_sys_min_s32(a: u64, out: *mut i32) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_min_s32(a)
+    }
+    multimem_ld_reduce_relaxed_sys_max_s32(a: u64, out: *mut i32) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_max_s32(a)
+    }
+    multimem_ld_reduce_relaxed_sys_min_u64(a: u64, out: *mut u64) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_min_u64(a)
+    }
+    multimem_ld_reduce_relaxed_sys_max_u64(a: u64, out: *mut u64) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_max_u64(a)
+    }
+    multimem_ld_reduce_relaxed_sys_min_s64(a: u64, out: *mut i64) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_min_s64(a)
+    }
+    multimem_ld_reduce_relaxed_sys_max_s64(a: u64, out: *mut i64) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_max_s64(a)
+    }
+    multimem_ld_reduce_relaxed_sys_add_v4_f32(a: u64, out: *mut [u32; 4]) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_add_v4_f32(a)
+    }
+    multimem_ld_reduce_relaxed_sys_add_acc_f32_v4_f16x2(a: u64, out: *mut [u32; 4]) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_add_acc_f32_v4_f16x2(a)
+    }
+    multimem_ld_reduce_relaxed_sys_add_acc_f32_v4_bf16x2(a: u64, out: *mut [u32; 4]) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_add_acc_f32_v4_bf16x2(a)
+    }
+    multimem_ld_reduce_relaxed_sys_min_v4_f16x2(a: u64, out: *mut [u32; 4]) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_min_v4_f16x2(a)
+    }
+    multimem_ld_reduce_relaxed_sys_max_v4_f16x2(a: u64, out: *mut [u32; 4]) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_max_v4_f16x2(a)
+    }
+    multimem_ld_reduce_relaxed_sys_min_v4_bf16x2(a: u64, out: *mut [u32; 4]) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_min_v4_bf16x2(a)
+    }
+    multimem_ld_reduce_relaxed_sys_max_v4_bf16x2(a: u64, out: *mut [u32; 4]) {
+        *out = ptx::multimem_ld_reduce_relaxed_sys_max_v4_bf16x2(a)
+    }
+    multimem_st_relaxed_sys_b32(a: u64, value: u32) { ptx::multimem_st_relaxed_sys_b32(a, value) }
+    multimem_st_relaxed_sys_b64(a: u64, value: u64) { ptx::multimem_st_relaxed_sys_b64(a, value) }
+    multimem_red_relaxed_sys_add_u32(a: u64, value: u32) { ptx::multimem_red_relaxed_sys_add_u32(a, value) }
+    multimem_red_release_sys_add_u32(a: u64, value: u32) { ptx::multimem_red_release_sys_add_u32(a, value) }
+    multimem_st_relaxed_sys_v4_f32(x: u64, a: u32, b: u32, c: u32, d: u32) {
+        ptx::multimem_st_relaxed_sys_v4_f32(x, [a, b, c, d])
+    }
 }

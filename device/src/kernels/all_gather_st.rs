@@ -34,7 +34,7 @@ const PACKS_PER_THREAD: usize = 8;
 pub(super) fn all_gather_st(args: &CollectiveArgs) {
     let mut watch = Watch::enter(&args.comm);
     let mut barrier = Barrier::begin(&args.comm);
-    if barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
+    if !intact!("barrier_on_entry") || barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
         let push = Push::new(args);
         match push.span.width_bytes {
             16 => push.body::<16>(),
@@ -44,7 +44,9 @@ pub(super) fn all_gather_st(args: &CollectiveArgs) {
             _ => push.body::<1>(),
         }
         push.ends();
-        barrier.sync(&mut watch, STEP_BARRIER_EXIT);
+        if intact!("barrier_on_exit") {
+            barrier.sync(&mut watch, STEP_BARRIER_EXIT);
+        }
     }
     barrier.end();
     watch.leave();

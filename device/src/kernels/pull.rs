@@ -47,14 +47,16 @@ pub(super) fn reduce_scatter_ld<T: Element, O: Reduction<T::Acc>>(args: &Collect
 fn run<T: Element, O: Reduction<T::Acc>, const TO_ALL: bool>(args: &CollectiveArgs) {
     let mut watch = Watch::enter(&args.comm);
     let mut barrier = Barrier::begin(&args.comm);
-    if barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
+    if !intact!("barrier_on_entry") || barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
         // Wide elements have more packs in flight, narrow ones more arithmetic for each.
         match T::BYTES {
             8 | 4 => body::<T, O, 4, TO_ALL>(args),
             2 => body::<T, O, 2, TO_ALL>(args),
             _ => body::<T, O, 1, TO_ALL>(args),
         }
-        barrier.sync(&mut watch, STEP_BARRIER_EXIT);
+        if intact!("barrier_on_exit") {
+            barrier.sync(&mut watch, STEP_BARRIER_EXIT);
+        }
     }
     barrier.end();
     watch.leave();

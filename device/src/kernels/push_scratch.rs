@@ -78,7 +78,7 @@ fn rounds<T: Element, O: Reduction<T::Acc>, const N: usize, const TO_ALL: bool>(
         scratch.turn ^= 1;
         done += scratch.capacity;
     }
-    if TO_ALL && goes_on {
+    if TO_ALL && goes_on && intact!("barrier_on_exit") {
         barrier.sync(&mut watch, STEP_BARRIER_EXIT);
     }
     scratch.end();

@@ -36,7 +36,12 @@ macro_rules! table {
     };
 }
 
-#[cfg(target_arch = "nvptx64")]
+#[cfg(all(target_arch = "nvptx64", not(feature = "kernels")))]
+macro_rules! table {
+    ($($row:tt)*) => {};
+}
+
+#[cfg(all(target_arch = "nvptx64", feature = "kernels"))]
 macro_rules! table {
     ($($collective:ident $algorithm:ident $kernel:ident { $($sm:ident { $($dtype:ident [$($op:ident)*])* })* })*) => {
         $(mod $kernel {
@@ -75,6 +80,7 @@ macro_rules! table {
     };
 }
 
+#[cfg(not(symmem_mutant))]
 table! {
     AllReduce Ll all_reduce_ll {
         sm_80 {
@@ -269,6 +275,26 @@ table! {
     AllGather St all_gather_st { sm_80 { any [any] } }
 }
 
+// A mutant has one kernel for each source: the others are the same code in other types.
+#[cfg(symmem_mutant)]
+table! {
+    AllReduce Ll all_reduce_ll { sm_80 { f32 [sum] } }
+    AllReduce Ll128 all_reduce_ll_128 { sm_90 { f32 [sum] } }
+    AllReduce LlTwoShot all_reduce_ll_two_shot { sm_80 { f32 [sum] } }
+    AllReduce Sentinel all_reduce_sentinel { sm_80 { f32 [sum] } }
+    AllReduce SentinelTwoShot all_reduce_sentinel_two_shot { sm_80 { f32 [sum] } }
+    AllReduce TwoShotLdSt all_reduce_two_shot_ld_st { sm_80 { f32 [sum] } }
+    AllReduce TwoShotPush all_reduce_two_shot_push { sm_80 { f32 [sum] } }
+    ReduceScatter Ll reduce_scatter_ll { sm_80 { f32 [sum] } }
+    ReduceScatter Ll128 reduce_scatter_ll_128 { sm_90 { f32 [sum] } }
+    ReduceScatter Sentinel reduce_scatter_sentinel { sm_80 { f32 [sum] } }
+    ReduceScatter Ld reduce_scatter_ld { sm_80 { f32 [sum] } }
+    ReduceScatter Push reduce_scatter_push { sm_80 { f32 [sum] } }
+    AllGather Ll all_gather_ll { sm_80 { any [any] } }
+    AllGather Ll128 all_gather_ll_128 { sm_90 { any [any] } }
+    AllGather St all_gather_st { sm_80 { any [any] } }
+}
+
 #[cfg(not(target_arch = "nvptx64"))]
 #[allow(non_upper_case_globals, reason = "they are the table's words")]
 const sm_80: u32 = 80;
@@ -282,6 +308,7 @@ const sm_90: u32 = 90;
 /// The words of the table as types of the device.
 #[cfg(target_arch = "nvptx64")]
 #[allow(non_camel_case_types, reason = "they are the table's words")]
+#[cfg_attr(symmem_mutant, allow(dead_code, reason = "a mutant has few kernels"))]
 mod dtype {
     pub(super) type f64 = crate::element::F64;
     pub(super) type f32 = crate::element::F32;
@@ -299,6 +326,7 @@ mod dtype {
 
 #[cfg(target_arch = "nvptx64")]
 #[allow(non_camel_case_types, reason = "they are the table's words")]
+#[cfg_attr(symmem_mutant, allow(dead_code, reason = "a mutant has few kernels"))]
 mod op {
     pub(super) type sum = crate::element::Sum;
     pub(super) type prod = crate::element::Prod;

@@ -93,7 +93,7 @@ impl Format for Halves {
         // SAFETY: as the caller says.
         let [low, high] = unsafe { ptx::ld_relaxed_sys_v2_b64(address) };
         let (first, second) = ((low >> 32) as u32, (high >> 32) as u32);
-        let seen = if first == epoch { second } else { first };
+        let seen = if first == epoch && intact!("ll_second_half") { second } else { first };
         ([(low & 0xffff_ffff) | (high << 32), 0], seen)
     }
 }
@@ -149,7 +149,8 @@ impl<F: Format> Packets for Flagged<F> {
             (Team::new(comm), DevBaseLayout::new(comm.n_ranks), thread::block_idx_x());
         // SAFETY: `DevBase` is mapped; the word was last written by this block's previous kernel.
         let last = unsafe { ptx::ld_weak_b32(team.own_address(F::epoch_offset(layout, block))) };
-        Self { team, layout, block, epoch: after(last), format: PhantomData }
+        let epoch = if intact!("ll_epoch_step") { after(last) } else { last };
+        Self { team, layout, block, epoch, format: PhantomData }
     }
 
     #[inline(always)]
@@ -198,7 +199,7 @@ impl<F: Format> Packets for Flagged<F> {
             return;
         }
         thread::sync_threads();
-        if thread::thread_idx_x() == 0 {
+        if thread::thread_idx_x() == 0 && intact!("ll_epoch_save") {
             let word = self.team.own_address(F::epoch_offset(self.layout, self.block));
             // SAFETY: `DevBase` is mapped; the block's threads have read the word before the block barrier above.
             unsafe { ptx::st_weak_b32(word, self.epoch) }
@@ -208,7 +209,7 @@ impl<F: Format> Packets for Flagged<F> {
     /// Zeroes the bank if this is its last epoch before the wrap.
     #[inline(always)]
     fn retire(&self) {
-        if self.epoch < EPOCH_LAST - 1 {
+        if self.epoch < EPOCH_LAST - 1 || !intact!("ll_bank_zeroing") {
             return;
         }
         thread::sync_threads();
@@ -219,13 +220,17 @@ impl<F: Format> Packets for Flagged<F> {
             unsafe { F::store(self.team.own_address(self.slot_offset(0, slot)), [0; 2], 0) };
             slot += thread::block_dim_x();
         }
-        ptx::fence_acq_rel_sys();
         thread::sync_threads();
+        // Behind the barrier, so that each thread's later sends release what all threads of the block have zeroed: a
+        // release is a fence and a store of one thread (PTX ISA 8.9.1).
+        ptx::fence_acq_rel_sys();
     }
 
     #[inline(always)]
     fn next_epoch(&mut self, watch: &Watch) -> bool {
-        self.epoch = after(self.epoch);
+        if intact!("ll_epoch_step_in_kernel") {
+            self.epoch = after(self.epoch);
+        }
         !thread::sync_threads_or(!watch.is_well())
     }
 }
@@ -233,11 +238,16 @@ impl<F: Format> Packets for Flagged<F> {
 impl<F: Format> Flagged<F> {
     #[inline(always)]
     fn slot_offset(&self, sender: u32, index: u32) -> u64 {
-        F::slots_offset(self.layout, self.block, self.epoch, sender) + index as u64 * SLOT_BYTES
+        let bank = if intact!("ll_bank_switch") { self.epoch } else { 0 };
+        F::slots_offset(self.layout, self.block, bank, sender) + index as u64 * SLOT_BYTES
     }
 }
 
 #[inline(always)]
 fn after(epoch: u32) -> u32 {
-    if epoch == EPOCH_LAST { EPOCH_AFTER_LAST } else { epoch + 1 }
+    if epoch == EPOCH_LAST && intact!("ll_epoch_after_wrap") {
+        EPOCH_AFTER_LAST
+    } else {
+        epoch.wrapping_add(1)
+    }
 }

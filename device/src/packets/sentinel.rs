@@ -8,8 +8,8 @@
 //!
 //! Each block has three buffers. Epoch e receives in buffer e mod 3, and poisons again buffer (e + 2) mod 3, the one that
 //! was read at e − 1. A peer writes that one next at e + 2, after it received something from this rank at e + 1, which
-//! was sent behind the poisoning: from kernel to kernel by H2 (see [`super`]), inside a kernel by the fence and the block
-//! barrier in `next_epoch`. To poison (e + 1) mod 3 at e would be wrong, since a peer may write it as soon as it has the
+//! was sent behind the poisoning: from kernel to kernel by H2 (see [`super`]), inside a kernel by the block barrier and
+//! the fence in `next_epoch`. To poison (e + 1) mod 3 at e would be wrong, since a peer may write it as soon as it has the
 //! sends of e, which come before the poisoning.
 //!
 //! The block's state says how many slots its last epoch used, in the lower and in the upper half: all ranks use the same
@@ -135,8 +135,11 @@ impl<T: Float> Packets for Sentinel<T> {
     #[inline(always)]
     fn next_epoch(&mut self, watch: &Watch) -> bool {
         self.epoch = after(self.epoch);
+        let goes_on = !thread::sync_threads_or(!watch.is_well());
+        // Behind the barrier, so that each thread's later sends release what all threads of the block have poisoned: a
+        // release is a fence and a store of one thread (PTX ISA 8.9.1).
         ptx::fence_acq_rel_sys();
-        !thread::sync_threads_or(!watch.is_well())
+        goes_on
     }
 }
 

@@ -149,13 +149,15 @@ impl Comm {
         Ok(plan)
     }
 
-    fn dev_comm(&self) -> DevComm {
+    /// What a kernel of your own takes to know this communicator by.
+    pub fn dev_comm(&self) -> DevComm {
         DevComm {
             base_uc: self.space().base_uc(),
             stride_bytes: self.space().stride_bytes(),
             record: self.record_address(),
             rank: self.rank(),
             n_ranks: self.n_ranks(),
+            base_mc: self.multicast_base().unwrap_or(0),
         }
     }
 }

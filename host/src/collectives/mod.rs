@@ -224,6 +224,7 @@ impl Comm {
                 blocks_max: self.kernels().blocks_max(collective, dtype, op)?,
                 algorithm: agreed.algorithm,
                 ctas: agreed.ctas,
+                threads: agreed.threads,
             },
         })
     }

@@ -61,15 +61,28 @@ pub(crate) fn exchange<M: Pod>(bootstrap: &dyn Bootstrap, step: &'static str, me
 /// Every rank says how its part went: all go on, or all get the same error, which names the first rank that failed and
 /// carries what it met.
 pub(crate) fn agree<T>(bootstrap: &dyn Bootstrap, step: &'static str, local: Result<T>) -> Result<T> {
+    let errors = outcomes(bootstrap, step, &local)?;
+    match (0..).zip(errors).find_map(|(rank, error)| Some((rank, error?))) {
+        Some((rank, cause)) => Err(Error::of_rank(rank, cause)),
+        None => local,
+    }
+}
+
+/// Every rank says how its part went; gives each rank's error, if it has one, in rank order.
+pub(crate) fn outcomes<T>(
+    bootstrap: &dyn Bootstrap,
+    step: &'static str,
+    local: &Result<T>,
+) -> Result<Vec<Option<Error>>> {
     let message = local.as_ref().err().map(Error::to_bytes).unwrap_or_default();
-    let messages = gather(bootstrap, step, message)?;
-    let Some(rank) = messages.iter().position(|message| !message.is_empty()) else { return local };
     let unreadable = || ErrorKind::Foreign {
         what: "its error".into(),
         detail: "this version of symmem cannot read it".into(),
     };
-    let cause = Error::from_bytes(&messages[rank]).unwrap_or_else(|| unreadable().into());
-    Err(Error::of_rank(rank as u32, cause))
+    let read = |bytes: Vec<u8>| {
+        (!bytes.is_empty()).then(|| Error::from_bytes(&bytes).unwrap_or_else(|| unreadable().into()))
+    };
+    Ok(gather(bootstrap, step, message)?.into_iter().map(read).collect())
 }
 
 /// The value that all ranks gave for `field`, or the error that lists what each gave.

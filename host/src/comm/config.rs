@@ -2,6 +2,7 @@
 
 use crate::backend::MachineKind;
 use crate::environment::with_variables;
+use crate::multicast_switch::MulticastSwitch;
 use crate::{ErrorKind, Result};
 use std::str::FromStr;
 use std::time::Duration;
@@ -21,12 +22,18 @@ pub struct CommConfig {
     pub algorithm: Option<Algorithm>,
     /// Blocks per launch. `SYMMEM_CTAS`.
     pub ctas: Option<u32>,
+    /// Whether multicast may be used where every device has it: rank 0's wish is not enough, any rank's no is. Not set: on
+    /// the simulated machine, and not on GPUs, on which it has not been tried. `SYMMEM_MULTICAST`; the variables of
+    /// [`crate::multicast_switch`] that forbid it hold whatever this says.
+    pub multicast: Option<bool>,
     /// Element types whose kernels are loaded at init, each with all of [`Self::ops`]; others by
     /// [`Comm::prepare`](crate::Comm::prepare). Equal on all ranks. `SYMMEM_DTYPES`, separated by commas; default: f32, f16,
     /// bf16.
     pub dtypes: Vec<Dtype>,
     /// Operations whose kernels are loaded at init. `SYMMEM_OPS`, separated by commas; default: sum.
     pub ops: Vec<Op>,
+    /// Most threads per block, rounded up to whole warps of 32. `SYMMEM_THREADS`.
+    pub threads: Option<u32>,
     /// What [`Self::host_timeout_ms`] is multiplied by on the simulated machine. `SYMMEM_SIM_SLOWDOWN`, default 1: raise
     /// it where many simulated processes share few cores.
     pub sim_slowdown: u32,
@@ -40,8 +47,10 @@ impl Default for CommConfig {
             stride_bytes: None,
             algorithm: None,
             ctas: None,
+            multicast: None,
             dtypes: vec![Dtype::F32, Dtype::F16, Dtype::Bf16],
             ops: vec![Op::Sum],
+            threads: None,
             sim_slowdown: 1,
         }
     }
@@ -71,8 +80,10 @@ impl CommConfig {
             stride_bytes: number(&variable, "SYMMEM_WIN_STRIDE")?,
             algorithm: algorithm.map(|name| algorithm_named(&name)).transpose()?,
             ctas: number(&variable, "SYMMEM_CTAS")?,
+            multicast: MulticastSwitch::wish(&variable),
             dtypes: list(&variable, "SYMMEM_DTYPES", Dtype::ALL, Dtype::name)?.unwrap_or(default.dtypes),
             ops: list(&variable, "SYMMEM_OPS", Op::ALL, Op::name)?.unwrap_or(default.ops),
+            threads: number(&variable, "SYMMEM_THREADS")?,
             sim_slowdown: number(&variable, "SYMMEM_SIM_SLOWDOWN")?.unwrap_or(default.sim_slowdown),
         })
     }
@@ -140,8 +151,10 @@ mod tests {
             ("SYMMEM_WIN_STRIDE", "4194304"),
             ("SYMMEM_ALGO", "two_shot_ld_st"),
             ("SYMMEM_CTAS", "7"),
+            ("SYMMEM_MULTICAST", "1"),
             ("SYMMEM_DTYPES", "bf16, f32"),
             ("SYMMEM_OPS", "max"),
+            ("SYMMEM_THREADS", "64"),
             ("SYMMEM_SIM_SLOWDOWN", "8"),
         ]);
         let expected = CommConfig {
@@ -150,8 +163,10 @@ mod tests {
             stride_bytes: Some(4 << 20),
             algorithm: Some(Algorithm::TwoShotLdSt),
             ctas: Some(7),
+            multicast: Some(true),
             dtypes: vec![Dtype::Bf16, Dtype::F32],
             ops: vec![Op::Max],
+            threads: Some(64),
             sim_slowdown: 8,
         };
         assert_eq!(config.expect("all are valid"), expected);

@@ -9,7 +9,10 @@ use crate::comm::record::Record;
 use crate::kernels::Kernels;
 use crate::machine::Device;
 use crate::stream::Event;
-use crate::symmetric::{Backing, FlatOffset, OffsetAllocator, Registrar, SymmetricSpace, Turn, with_peers};
+use crate::symmetric::{
+    Backing, FlatOffset, Handover, Multicast, MulticastSeat, OffsetAllocator, Registrar, SymmetricSpace,
+    Turn, capability, with_peers,
+};
 use crate::vmm::{PhysicalAllocation, round_up};
 use crate::{ErrorKind, Result};
 use bytemuck::{Pod, Zeroable};
@@ -30,6 +33,8 @@ pub(crate) struct Process {
     space: Mutex<Option<Arc<SymmetricSpace>>>,
     /// `DevBase` of every rank: mapped until the last rank's communicator has gone, since peers store to it.
     dev_bases: Mutex<Vec<Backing>>,
+    /// How its ranks share one multicast space.
+    multicast: Handover,
     /// Memory of ranks that went while an operation had not ended by itself: peers may still touch it.
     kept: Mutex<Vec<Arc<Backing>>>,
 }
@@ -43,6 +48,7 @@ pub(crate) struct Agreed {
     pub(crate) timeout_ms: u64,
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) ctas: Option<u32>,
+    pub(crate) threads: Option<u32>,
 }
 
 /// A rank that is ready.
@@ -51,6 +57,7 @@ pub(crate) struct Ready {
     pub(crate) kernels: Arc<Kernels>,
     pub(crate) record: Arc<Record>,
     pub(crate) space: Arc<SymmetricSpace>,
+    pub(crate) multicast: Multicast,
 }
 
 /// What a rank tells the others at init.
@@ -67,7 +74,8 @@ struct Hello {
     ctas: u32,
     /// 1 + its place in [`Algorithm::ALL`], 0 if not set.
     algorithm: u32,
-    reserved: u32,
+    /// 0 if not set.
+    threads: u32,
 }
 
 impl Process {
@@ -78,6 +86,7 @@ impl Process {
             n_ranks,
             space: Mutex::new(None),
             dev_bases: Mutex::default(),
+            multicast: Handover::default(),
             kept: Mutex::default(),
         }
     }
@@ -116,10 +125,12 @@ pub(crate) fn init(
     config: &CommConfig,
 ) -> Result<(Ready, Registrar, [Event; 2])> {
     let meeting = &*bootstrap;
-    let (hello, kernels, record, events) = agree(meeting, "init: device", prepare(device, config))?;
+    let (mut hello, kernels, record, events) = agree(meeting, "init: device", prepare(device, config))?;
     if meeting.spans_processes() {
         check_peers(meeting, process.n_ranks, device)?;
     }
+    let able = capability(meeting, device, process.n_ranks, config.multicast, hello.granularity_bytes)?;
+    hello.granularity_bytes = able.as_ref().copied().unwrap_or(hello.granularity_bytes);
     let hellos = exchange(meeting, "init: facts", &hello)?;
     let (agreed, stride_bytes, align_bytes) = settle(&hellos)?;
     let space =
@@ -127,10 +138,17 @@ pub(crate) fn init(
     let space = agree(meeting, "init: symmetric space", space)?;
     let sets: Vec<_> = sets_without_op().chain(sets_of(&config.dtypes, &config.ops)?).collect();
     load(&kernels, meeting, &sets)?;
+    let seat = MulticastSeat { meeting, device, handover: &process.multicast };
+    let mut multicast = Multicast::set_up(seat, agreed.n_ranks, stride_bytes, align_bytes, able)?;
     let mut offsets = OffsetAllocator::new(stride_bytes, align_bytes);
     let made = make_dev_base(device, process, &space, &mut offsets, bootstrap.rank(), agreed);
     let step = "init: DevBase mapped and zeroed";
-    let dev_base = with_peers(meeting, step, &space, &process.devices, made)?;
+    let mut dev_base = with_peers(meeting, step, &space, &process.devices, made)?;
+    // Kernels that use multicast meet in it: where it cannot be bound, nothing needs to be.
+    let len_bytes = dev_base.len_bytes();
+    if let Err(error) = multicast.bind(meeting, device, &mut dev_base, len_bytes)? {
+        multicast = Multicast::off(meeting, &error);
+    }
     process.dev_bases.lock().unwrap_or_else(PoisonError::into_inner).push(dev_base);
     let registrar = Registrar {
         comm_id: process.comm_id,
@@ -140,9 +158,10 @@ pub(crate) fn init(
         devices: process.devices.clone(),
         offsets,
         backings: Vec::new(),
+        multicast: multicast.clone(),
         turn: Turn::default(),
     };
-    Ok((Ready { agreed, kernels, record, space }, registrar, events))
+    Ok((Ready { agreed, kernels, record, space, multicast }, registrar, events))
 }
 
 /// What a rank has made alone.
@@ -170,7 +189,7 @@ fn hello(device: &Device, facts: &DeviceFacts, kernels: &Kernels, config: &CommC
         sm: kernels.sm(),
         ctas: config.ctas.unwrap_or(0),
         algorithm: config.algorithm.map_or(0, place),
-        reserved: 0,
+        threads: config.threads.unwrap_or(0),
     })
 }
 
@@ -179,7 +198,7 @@ fn settle(hellos: &[Hello]) -> Result<(Agreed, u64, u64)> {
     let strides: Vec<_> = hellos.iter().map(|hello| hello.stride_bytes).collect();
     let wanted = equal("the stride in bytes (SYMMEM_WIN_STRIDE, 0 if not set)", &strides)?;
     for (rank, hello) in hellos.iter().enumerate() {
-        let wishes = |hello: &Hello| (hello.timeout_ms, hello.ctas, hello.algorithm);
+        let wishes = |hello: &Hello| (hello.timeout_ms, hello.ctas, hello.algorithm, hello.threads);
         if wishes(hello) != wishes(&hellos[0]) {
             tracing::warn!(rank, ?hello, rank_0 = ?hellos[0], "settings differ; those of rank 0 hold");
         }
@@ -194,6 +213,7 @@ fn settle(hellos: &[Hello]) -> Result<(Agreed, u64, u64)> {
         timeout_ms: first.timeout_ms,
         algorithm: (first.algorithm as usize).checked_sub(1).map(|place| Algorithm::ALL[place]),
         ctas: (first.ctas != 0).then_some(first.ctas),
+        threads: (first.threads != 0).then_some(first.threads),
     };
     Ok((agreed, stride_bytes, align_bytes))
 }
@@ -207,7 +227,8 @@ fn make_dev_base(
     rank: u32,
     agreed: Agreed,
 ) -> Result<Backing> {
-    let physical = Arc::new(PhysicalAllocation::new(device, DevBaseLayout::new(agreed.n_ranks).len_bytes())?);
+    let len_bytes = DevBaseLayout::new(agreed.n_ranks).len_bytes();
+    let physical = Arc::new(PhysicalAllocation::rounded(device, len_bytes, offsets.align_bytes())?);
     let too_small = || {
         let what =
             format!("DevBase ({} bytes) in a stride of {} bytes", physical.len_bytes(), space.stride_bytes());

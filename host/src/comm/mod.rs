@@ -15,6 +15,7 @@ mod processes;
 mod ranks;
 mod record;
 mod rendezvous;
+mod requests;
 mod unique_id;
 mod worker;
 
@@ -31,33 +32,26 @@ use crate::collectives::{Asked, Plan};
 use crate::kernels::Kernels;
 use crate::machine::Device;
 use crate::stream::Stream;
-use crate::symmetric::{
-    Deregistration, DeviceBuffer, Found, Kind, Preparation, Promise, Registration, Request, SymmetricSpace,
-    Window, WindowInner,
-};
+use crate::symmetric::{FlatOffset, Found, Multicast, SymmetricSpace, WindowInner};
 use crate::{Error, ErrorKind, Result};
-use bytemuck::Pod;
 use crossbeam::channel::Receiver;
 use init::Process;
 use operations::Kept;
-use picture::Picture;
-use prepare::Pause;
 use record::Record;
 use rendezvous::Rendezvous;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use symmem_device::kernels::{Dtype, Op};
 use worker::{Shared, Started};
 pub(crate) use worker::{Task, Worker};
 
 /// How many host deadlines a caller waits for its worker: a registration is a handful of exchanges with one each.
-const EXCHANGES_MAX: u32 = 12;
+const EXCHANGES_MAX: u32 = 20;
 /// How long a destructor waits: for operations in flight before it ends their waits, and for the other ranks.
 pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long the news of a peer's death may take to arrive.
-const NEWS_PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const NEWS_PATIENCE: Duration = Duration::from_millis(500);
 
 static NEXT_COMM_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -79,6 +73,7 @@ pub struct Comm {
     kernels: Arc<Kernels>,
     record: Arc<Record>,
     space: Arc<SymmetricSpace>,
+    multicast: Multicast,
     /// `DevBase` of all ranks of this process.
     process: Arc<Process>,
 }
@@ -145,6 +140,7 @@ impl Comm {
             kernels: ready.kernels,
             record: ready.record,
             space: ready.space,
+            multicast: ready.multicast,
             process,
         }
     }
@@ -169,86 +165,10 @@ impl Comm {
         &self.space
     }
 
-    /// Allocates symmetric memory for `count` elements. Collective: every rank asks for the same; none waits in this
-    /// call, so that one thread can ask for all ranks and then wait ([`crate::group`] does both).
-    ///
-    /// A call that is refused counts as asked for: the other ranks, which ask for the same, are told why by
-    /// [`Registration::wait`]. Whoever goes on after an error asks on every rank, also on those behind the one that was
-    /// refused. A rank that comes later than the deadline, when others gave up, is told so, and they wait on for what it
-    /// is asked for next.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidArgument`] for a count of 0, [`ErrorKind::SizeOverflow`],
-    /// [`ErrorKind::Capture`] while a stream that had an operation of this communicator is being captured.
-    pub fn alloc<T: Pod>(&self, count: usize) -> Result<Registration<T>> {
-        self.ask(Kind::Register, self.to_alloc(count))
-    }
-
-    /// Registers `count` elements at `address`, a multiple of 16: memory of this rank's device that the caller has mapped
-    /// (`cuMemMap`), any part of it, also across physical allocations that are mapped behind each other. Collective: every
-    /// rank registers as much, at the same offset of allocations of its own, which are cut at the same places. The caller
-    /// keeps its mapping; the memory appears in the symmetric space as well. Windows may overlap; those in one allocation
-    /// share its place in the space.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::alloc`]. What is wrong with the memory is told to all ranks, by [`Registration::wait`].
-    pub fn register<T: Pod>(&self, address: u64, count: usize) -> Result<Registration<T>> {
-        self.ask(Kind::Register, self.to_register(address, count))
-    }
-
-    /// Registers all of a buffer. See [`Self::register`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::register`].
-    pub fn register_buffer<T: Pod>(&self, buffer: &impl DeviceBuffer<T>) -> Result<Registration<T>> {
-        self.register(buffer.address(), buffer.count())
-    }
-
-    /// Drops a window and unmaps its memory, once no rank uses it. Collective: every rank names the same window; the
-    /// operations on it are waited for. [`Drop`] does the same later, with the next registration.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Foreign`] for a window of another communicator or rank, [`ErrorKind::Capture`] as in [`Self::alloc`].
-    pub fn deregister<T: Pod>(&self, window: Window<T>) -> Result<Deregistration> {
-        let inner = window.inner();
-        let number = (inner.comm_id == self.id).then_some(inner.number);
-        self.ask(Kind::Deregister { number }, self.to_deregister(window))
-    }
-
-    /// Queues a request; where it is refused, that is queued in its place, so that no rank waits for this one's part.
-    fn ask<A>(&self, kind: Kind, asked: Result<(Task, A)>) -> Result<A> {
-        let (task, answer) = match asked {
-            Ok((task, answer)) => (task, Ok(answer)),
-            Err(error) => (Task::Refused { kind, why: error.clone() }, Err(error)),
-        };
-        self.worker.submit(task);
-        answer
-    }
-
-    /// Loads the kernels of all pairs of these types and operations, those that are there already excepted. Collective:
-    /// every rank asks for the same, and every rank's kernels are there before any can launch one. Waits for the operations
-    /// in flight; until it has ended, the communicator refuses others. Replays of graphs are the caller's to keep away.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unsupported`] for a pair that no kernel does, [`ErrorKind::Capture`] as in [`Self::alloc`].
-    pub fn prepare(&self, dtypes: &[Dtype], ops: &[Op]) -> Result<Preparation> {
-        self.ask(Kind::Prepare, self.to_prepare(dtypes, ops))
-    }
-
-    /// The symmetric space as text: what this process has mapped of each rank and where, the physical memory behind it,
-    /// who may access it, and this rank's windows.
-    pub fn describe(&self) -> String {
-        self.picture().to_string()
-    }
-
-    /// As [`Self::describe`], as a drawing in SVG.
-    pub fn describe_svg(&self) -> String {
-        self.picture().svg()
+    /// Address of the multicast space, in which the byte at an offset stands for the byte of every rank at that offset of
+    /// its part; `None` without multicast, which is the same on all ranks ([`Self::describe`] says why).
+    pub fn multicast_base(&self) -> Option<u64> {
+        self.multicast.space().map(|space| space.address(FlatOffset::new(0)))
     }
 
     /// Waits for `stream`, then says whether all went well: what a kernel of this rank reported by then is returned.
@@ -360,62 +280,6 @@ impl Comm {
         lock(&self.shared.order)
     }
 
-    fn picture(&self) -> Picture {
-        let windows = lock(&self.shared.windows).live();
-        Picture::new((self.id, self.rank, self.n_ranks()), &self.space, &windows)
-    }
-
-    fn window_bytes<T>(&self, count: usize) -> Result<u64> {
-        if count == 0 || size_of::<T>() == 0 {
-            let allowed = "at least 1 element of at least 1 byte".into();
-            let what = "size of a window";
-            return Err(ErrorKind::InvalidArgument { what, found: "0 bytes".into(), allowed }.into());
-        }
-        (count as u64).checked_mul(size_of::<T>() as u64).ok_or_else(|| {
-            let what = format!("a window of {count} elements of {} bytes", size_of::<T>());
-            ErrorKind::SizeOverflow { what }.into()
-        })
-    }
-
-    /// [`Self::alloc`] that is not queued yet.
-    pub(crate) fn to_alloc<T: Pod>(&self, count: usize) -> Result<(Task, Registration<T>)> {
-        let len_bytes = self.window_bytes::<T>(count)?;
-        self.to_ask(Request::Allocate { len_bytes })
-    }
-
-    /// [`Self::register`] that is not queued yet.
-    pub(crate) fn to_register<T: Pod>(&self, address: u64, count: usize) -> Result<(Task, Registration<T>)> {
-        let len_bytes = self.window_bytes::<T>(count)?;
-        self.to_ask(Request::Existing { address, len_bytes })
-    }
-
-    fn to_ask<T: Pod>(&self, request: Request) -> Result<(Task, Registration<T>)> {
-        self.order().refuse_in_capture("a window cannot be registered")?;
-        let (promise, pending) = Promise::new("registering a window", self.patience());
-        Ok((Task::Register { request, promise }, Registration::new(pending)))
-    }
-
-    /// [`Self::prepare`] that is not queued yet.
-    pub(crate) fn to_prepare(&self, dtypes: &[Dtype], ops: &[Op]) -> Result<(Task, Preparation)> {
-        let sets = prepare::sets_of(dtypes, ops)?;
-        self.order().refuse_in_capture("kernels cannot be loaded")?;
-        let (promise, pending) = Promise::new("preparing kernels", self.patience());
-        let pause = Pause::new(&self.shared);
-        Ok((Task::Prepare { sets, pause, promise }, Preparation::new(pending)))
-    }
-
-    /// [`Self::deregister`] that is not queued yet.
-    pub(crate) fn to_deregister<T: Pod>(&self, window: Window<T>) -> Result<(Task, Deregistration)> {
-        let window = window.into_inner();
-        if (window.comm_id, window.rank) != (self.id, self.rank) {
-            let detail = format!("it is one of another communicator or rank than {}", self.rank);
-            return Err(ErrorKind::Foreign { what: "the window".into(), detail }.into());
-        }
-        self.order().refuse_in_capture("a window cannot be deregistered")?;
-        let (promise, pending) = Promise::new("deregistering a window", self.patience());
-        Ok((Task::Deregister { window, promise }, Deregistration::new(pending)))
-    }
-
     pub(crate) fn worker(&self) -> &Worker {
         &self.worker
     }
@@ -437,7 +301,11 @@ impl Comm {
     }
 }
 
-/// Waits for the operations in flight, a bounded time, so that nothing is unmapped under them.
+/// Waits for the operations in flight, so that nothing is unmapped under them: 2 seconds. Those that have not ended by
+/// then are ended as by [`Comm::abort`], which peers that are in the same operation get as an error, and are given 2
+/// seconds more; what they may touch stays mapped for good if even that does not end them. Both are told by the next
+/// [`crate::Machine::take_deferred`]. Whoever has operations that take longer waits for them before:
+/// [`Comm::synchronize`].
 impl Drop for Comm {
     fn drop(&mut self) {
         let waited = self.order().quiesce(DROP_PATIENCE);

@@ -1,7 +1,7 @@
 //! One operation in flight per communicator: how launches on different streams are ordered.
 
 use crate::backend::{CaptureState, Token};
-use crate::stream::{Event, Stream, WeakStream};
+use crate::stream::{Event, Stream, WeakStream, is_capturing};
 use crate::{ErrorKind, Result};
 use std::time::Duration;
 
@@ -74,14 +74,16 @@ impl StreamOrder {
         Ok(state.is_none_or(|state| state == CaptureState::None))
     }
 
-    /// Refuses what cannot be done while a stream that had an operation of this communicator is being captured.
+    /// Refuses what cannot be done in a capture: of a stream that had an operation of this communicator, or by the calling
+    /// thread. What another thread or library captures on other streams is not known here.
     pub(crate) fn refuse_in_capture(&self, what: &str) -> Result<()> {
+        let mut is_captured = is_capturing();
         for stream in self.known.iter().filter_map(WeakStream::upgrade) {
-            if stream.capture_state()? != CaptureState::None {
-                return Err(capture(&format!(
-                    "{what} while a stream is being captured; do it before the capture"
-                )));
-            }
+            is_captured |= stream.capture_state()? != CaptureState::None;
+        }
+        if is_captured {
+            let what = format!("{what} while a stream is being captured; do it before the capture");
+            return Err(capture(&what));
         }
         Ok(())
     }

@@ -2,13 +2,13 @@
 //! time.
 
 use crate::Result;
-use crate::comm::DROP_PATIENCE;
 use crate::comm::bootstrap::Bootstrap;
 use crate::comm::config::CommConfig;
 use crate::comm::init::{Process, Ready, init};
 use crate::comm::operations::Operations;
 use crate::comm::order::StreamOrder;
 use crate::comm::prepare::{Pause, load_when_idle};
+use crate::comm::{DROP_PATIENCE, NEWS_PATIENCE};
 use crate::kernels::Kernels;
 use crate::kernels_ptx::KernelSet;
 use crate::machine::Device;
@@ -203,15 +203,17 @@ fn serve(
     for task in queue {
         match task {
             Task::Register { request, promise } => {
-                promise.keep(register(&mut registrar, &request, operations))
+                let made = register(&mut registrar, &request, operations);
+                promise.keep(known(&registrar, operations, made));
             }
             Task::Deregister { window, promise } => {
-                promise.keep(deregister(&mut registrar, window, operations));
+                let dropped = deregister(&mut registrar, window, operations);
+                promise.keep(known(&registrar, operations, dropped));
             }
             Task::Prepare { sets, pause, promise } => {
                 let loaded = load_when_idle(kernels, &mut registrar, &sets, operations);
                 drop(pause);
-                promise.keep(loaded);
+                promise.keep(known(&registrar, operations, loaded));
             }
             Task::Refused { kind, why } => refuse(&mut registrar, kind, why, operations),
         }
@@ -220,6 +222,17 @@ fn serve(
         process.keep(std::mem::take(&mut registrar.backings));
     }
     registrar
+}
+
+/// Where a request failed because a peer died, this rank shall know of the death before the caller does: the call that
+/// follows says so too. A failure that a peer told of has a cause.
+fn known<T>(registrar: &Registrar, operations: &Operations<'_>, result: Result<T>) -> Result<T> {
+    let is_loss =
+        |error: &Error| matches!(error.kind(), ErrorKind::RankFailed { .. }) && error.cause().is_none();
+    if registrar.bootstrap.spans_processes() && result.as_ref().err().is_some_and(is_loss) {
+        operations.shared.lost(NEWS_PATIENCE);
+    }
+    result
 }
 
 fn register(

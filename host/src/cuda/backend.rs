@@ -1,6 +1,6 @@
 //! The seam's calls, each answered by the file of its topic.
 
-use super::{CudaMachine, copy, fabric, graph, host_memory, launch, module, plain, stream, vmm};
+use super::{CudaMachine, copy, fabric, graph, host_memory, launch, module, multicast, plain, stream, vmm};
 use crate::Result;
 use crate::backend::{
     Access, Backend, CaptureState, DeviceFacts, EventHandle, FabricHandle, FunctionFacts, FunctionHandle,
@@ -9,7 +9,8 @@ use crate::backend::{
 };
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-impl Backend for CudaMachine {
+// SAFETY: `cuMemHostAlloc` gives such memory.
+unsafe impl Backend for CudaMachine {
     fn kind(&self) -> MachineKind {
         MachineKind::Cuda
     }
@@ -100,6 +101,44 @@ impl Backend for CudaMachine {
 
     fn mem_free(&self, device: u32, address: u64) -> Result<()> {
         plain::free(&self.devices, device, address)
+    }
+
+    fn multicast_supported(&self, device: u32) -> Result<bool> {
+        multicast::supported(&self.devices, device)
+    }
+
+    fn multicast_granularity(&self, n_devices: u32, len_bytes: u64) -> Result<Granularity> {
+        multicast::granularity(n_devices, len_bytes)
+    }
+
+    fn multicast_create(&self, n_devices: u32, len_bytes: u64) -> Result<PhysicalHandle> {
+        multicast::create(&self.devices, n_devices, len_bytes)
+    }
+
+    fn multicast_add_device(&self, multicast: PhysicalHandle, device: u32) -> Result<()> {
+        multicast::add_device(&self.devices, multicast, device)
+    }
+
+    fn multicast_bind(
+        &self,
+        multicast: PhysicalHandle,
+        offset_bytes: u64,
+        physical: PhysicalHandle,
+        physical_offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<()> {
+        let parts = (offset_bytes, physical_offset_bytes, len_bytes);
+        multicast::bind(&self.devices, multicast, physical, parts)
+    }
+
+    fn multicast_unbind(
+        &self,
+        multicast: PhysicalHandle,
+        device: u32,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<()> {
+        multicast::unbind(&self.devices, multicast, device, (offset_bytes, len_bytes))
     }
 
     fn pointer_facts(&self, address: u64) -> Result<PointerFacts> {

@@ -6,6 +6,7 @@
 //! | `backend` | the seam's calls, each answered by one of the files below |
 //! | `device` | devices and their primary contexts |
 //! | `vmm` | physical memory, reservations, mappings, access rights |
+//! | `multicast` | multicast objects |
 //! | `fabric` | physical memory that other hosts can import |
 //! | `plain` | memory of one device with an address |
 //! | `host_memory` | pinned host memory |
@@ -29,6 +30,7 @@ mod handle;
 mod host_memory;
 mod launch;
 mod module;
+mod multicast;
 mod plain;
 mod properties;
 mod stream;
@@ -56,10 +58,14 @@ pub struct CudaMachine {
 impl CudaMachine {
     /// Starts the driver and finds the devices. No context is made before a device is used.
     ///
+    /// # Safety
+    ///
+    /// Calls of the seam are given what [`crate::Machine::raw_backend`] says.
+    ///
     /// # Errors
     /// [`NoDriver`](crate::ErrorKind::NoDriver), with the reason, without a driver, with one that does not start, or
     /// with one that shows no device.
-    pub fn open() -> Result<Arc<Self>> {
+    pub unsafe fn open() -> Result<Arc<Self>> {
         driver::keep_linked();
         let devices = Devices::open()?;
         Ok(Arc::new(Self { devices, driver: driver_version()? }))

@@ -159,6 +159,7 @@ kinds! {
     25 Io { what, reason }
     26 BadMessage { rank, step, reason }
     27 NotPrepared { what, hint }
+    28 Race { report }
 }
 
 #[cfg(test)]

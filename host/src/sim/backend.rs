@@ -1,8 +1,10 @@
 //! The simulated machine behind the seam.
 
+use super::config::MulticastCall;
 use super::engine::resident_blocks;
 use super::machine::SimMachine;
 use super::memory::GRANULARITY_BYTES;
+use super::result::NOT_SUPPORTED;
 use crate::backend::{
     Access, Backend, CaptureState, DeviceFacts, EventHandle, FabricHandle, FunctionFacts, FunctionHandle,
     Granularity, GraphExecHandle, GraphFacts, GraphHandle, HostMapped, LaunchShape, MachineKind,
@@ -25,7 +27,8 @@ fn no_fabric() -> Error {
     ErrorKind::Unsupported { what, hint: hint.into() }.into()
 }
 
-impl Backend for SimMachine {
+// SAFETY: the memory is mapped pages of the machine, which go when they are freed.
+unsafe impl Backend for SimMachine {
     fn kind(&self) -> MachineKind {
         MachineKind::Sim
     }
@@ -114,7 +117,11 @@ impl Backend for SimMachine {
     }
 
     fn mem_map(&self, address: u64, len_bytes: u64, physical: PhysicalHandle) -> Result<()> {
-        self.lock().memory.map_at(address, len_bytes, physical)
+        let mut core = self.with_team("cuMemMap", physical)?;
+        if core.memory.is_multicast(physical) {
+            self.multicast_fault(&mut core, MulticastCall::Map, None)?;
+        }
+        core.memory.map_at(address, len_bytes, physical)
     }
 
     fn mem_unmap(&self, address: u64, len_bytes: u64) -> Result<()> {
@@ -137,6 +144,60 @@ impl Backend for SimMachine {
         self.lock().memory.free(device, address)
     }
 
+    fn multicast_supported(&self, device: u32) -> Result<bool> {
+        self.check_device(device)?;
+        Ok(self.has_multicast(device))
+    }
+
+    fn multicast_granularity(&self, _: u32, _: u64) -> Result<Granularity> {
+        self.require_any_multicast("cuMulticastGetGranularity")?;
+        Ok(Granularity { minimum_bytes: GRANULARITY_BYTES, recommended_bytes: GRANULARITY_BYTES })
+    }
+
+    fn multicast_create(&self, n_devices: u32, len_bytes: u64) -> Result<PhysicalHandle> {
+        self.require_any_multicast("cuMulticastCreate")?;
+        let mut core = self.lock();
+        self.multicast_fault(&mut core, MulticastCall::Create, None)?;
+        core.memory.multicast_create(n_devices, len_bytes, self.config.multicast_objects_max)
+    }
+
+    fn multicast_add_device(&self, multicast: PhysicalHandle, device: u32) -> Result<()> {
+        self.check_device(device)?;
+        if !self.has_multicast(device) {
+            let operand = format!("device {device}, which has no multicast");
+            return Err(NOT_SUPPORTED.of("cuMulticastAddDevice", operand));
+        }
+        self.change(|core| {
+            self.multicast_fault(core, MulticastCall::AddDevice, Some(device))?;
+            core.memory.multicast_add(multicast, device)
+        })
+    }
+
+    fn multicast_bind(
+        &self,
+        multicast: PhysicalHandle,
+        offset_bytes: u64,
+        physical: PhysicalHandle,
+        physical_offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<()> {
+        let mut core = self.with_team("cuMulticastBindMem", multicast)?;
+        let device = core.memory.owner_of(physical);
+        self.multicast_fault(&mut core, MulticastCall::Bind, device)?;
+        core.memory.multicast_bind(multicast, offset_bytes, physical, physical_offset_bytes, len_bytes)
+    }
+
+    fn multicast_unbind(
+        &self,
+        multicast: PhysicalHandle,
+        device: u32,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<()> {
+        self.check_device(device)?;
+        self.lock().memory.multicast_unbind(multicast, device, offset_bytes, len_bytes)
+    }
+
     fn pointer_facts(&self, address: u64) -> Result<PointerFacts> {
         self.lock().memory.pointer_facts(address)
     }
@@ -151,22 +212,34 @@ impl Backend for SimMachine {
 
     fn write(&self, device: u32, address: u64, source: &[u8]) -> Result<()> {
         self.check_device(device)?;
-        self.change(|core| core.memory.write(device, address, source))
+        self.change(|core| {
+            core.memory.write(device, address, source)?;
+            core.host_access(&self.config, address, source.len() as u64, true)
+        })
     }
 
     fn read(&self, device: u32, address: u64, target: &mut [u8]) -> Result<()> {
         self.check_device(device)?;
-        self.lock().memory.read(device, address, target)
+        let mut core = self.lock();
+        core.memory.read(device, address, target)?;
+        core.host_access(&self.config, address, target.len() as u64, false)
     }
 
     fn fill(&self, device: u32, address: u64, byte: u8, len_bytes: u64) -> Result<()> {
         self.check_device(device)?;
-        self.change(|core| core.memory.fill(device, address, byte, len_bytes))
+        self.change(|core| {
+            core.memory.fill(device, address, byte, len_bytes)?;
+            core.host_access(&self.config, address, len_bytes, true)
+        })
     }
 
     fn copy_within_device(&self, device: u32, from: u64, to: u64, len_bytes: u64) -> Result<()> {
         self.check_device(device)?;
-        self.change(|core| core.memory.copy(device, from, to, len_bytes))
+        self.change(|core| {
+            core.memory.copy(device, from, to, len_bytes)?;
+            core.host_access(&self.config, from, len_bytes, false)?;
+            core.host_access(&self.config, to, len_bytes, true)
+        })
     }
 
     fn module_load(&self, device: u32, ptx: &str, origin: &str) -> Result<ModuleHandle> {

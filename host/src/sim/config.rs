@@ -1,5 +1,8 @@
 //! What kind of machine to simulate, and the environment variables that override it.
 
+use super::multicast;
+use super::schedule::Schedule;
+pub use super::schedule::ScheduleKind;
 use crate::environment::with_variables;
 use crate::{Error, ErrorKind, Result};
 
@@ -21,15 +24,43 @@ pub enum ProbeKind {
     None,
     /// Causal chains of link crossings ([`crate::backend::WorkCounters::hops`]).
     Hops,
+    /// Every event ([`crate::sim::SimMachine::trace`]), for small runs.
+    Trace,
+    /// Data races: the first one ends the run with [`crate::ErrorKind::Race`].
+    Races,
+    /// Weak memory: loads may give old values, as far as PTX allows and the machine's model goes (see
+    /// ARCHITECTURE.md, "The simulated machine as a checker").
+    Weak {
+        /// Data races too. Without, a run goes on behind a race, so that its consequences show.
+        races: bool,
+    },
 }
 
-/// How the next thread is chosen.
+/// A call on multicast objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScheduleKind {
-    /// Threads and burst lengths are drawn from the seed.
-    Random,
-    /// Each thread in turn, equal bursts; the seed is not used.
-    RoundRobin,
+pub enum MulticastCall {
+    /// `cuMulticastCreate`.
+    Create,
+    /// `cuMulticastAddDevice`.
+    AddDevice,
+    /// `cuMulticastBindMem`.
+    Bind,
+    /// `cuMemMap` of a multicast object.
+    Map,
+}
+
+/// Calls on multicast objects that fail on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MulticastFault {
+    /// Which call.
+    pub call: MulticastCall,
+    /// About which device; `None`: whichever. Nothing tells it of `Create` and `Map`.
+    pub device: Option<u32>,
+    /// What it answers, a `CUresult` that real drivers give: 2 (resources ran out), 401 (a fabric in an illegal state) or
+    /// 802 (a fabric that is not ready yet).
+    pub code: u32,
+    /// How often; then it goes well.
+    pub n_times: u32,
 }
 
 /// Shape and rules of a simulated machine.
@@ -69,6 +100,12 @@ pub struct SimConfig {
     pub instructions_max: u64,
     /// Whether `peer_access[device * n_devices + peer]`; `None`: every device can access every other.
     pub peer_access: Option<Vec<bool>>,
+    /// Whether each device has multicast; `None`: every device from sm_90 on.
+    pub multicast: Option<Vec<bool>>,
+    /// Multicast objects that can live at once: the switches have room for so many teams.
+    pub multicast_objects_max: u32,
+    /// Calls on multicast objects that fail on purpose.
+    pub multicast_fault: Option<MulticastFault>,
 }
 
 impl Default for SimConfig {
@@ -90,6 +127,9 @@ impl Default for SimConfig {
             stall_polls: 8192,
             instructions_max: 1 << 40,
             peer_access: None,
+            multicast: None,
+            multicast_objects_max: 128,
+            multicast_fault: None,
         }
     }
 }
@@ -102,15 +142,16 @@ impl SimConfig {
     /// | `SYMMEM_SIM_DEVICES` | [`SimConfig::n_devices`] |
     /// | `SYMMEM_SIM_MEMORY_BYTES` | [`SimConfig::device_memory_bytes`] |
     /// | `SYMMEM_SIM_SEED` | [`SimConfig::seed`] |
-    /// | `SYMMEM_SIM_SCHEDULE` | [`SimConfig::schedule`]: `random`, `round-robin` |
+    /// | `SYMMEM_SIM_SCHEDULE` | [`SimConfig::schedule`]: `random`, `round-robin`, `unfair`, or a whole [`Schedule`] such as `pct:7:d3:n10000` |
     /// | `SYMMEM_SIM_SM` | [`SimConfig::sm`] |
     /// | `SYMMEM_SIM_MULTIPROCESSORS` | [`SimConfig::n_multiprocessors`] |
     /// | `SYMMEM_SIM_DRIVER` | [`SimConfig::driver_version`], e.g. `12.8` |
-    /// | `SYMMEM_SIM_PROBE` | [`SimConfig::probe`]: `none`, `hops` |
+    /// | `SYMMEM_SIM_PROBE` | [`SimConfig::probe`]: `none`, `hops`, `trace`, `races`, `weak`, `weak-only` |
     /// | `SYMMEM_SIM_ON_STALL` | [`SimConfig::on_stall`]: `report`, `advance-clock` |
     /// | `SYMMEM_SIM_STALL_MS` | [`SimConfig::stall_grace_ms`] |
     /// | `SYMMEM_SIM_STALL_SHARED_MS` | [`SimConfig::stall_grace_shared_ms`] |
     /// | `SYMMEM_SIM_SLOWDOWN` | what the default of `stall_grace_shared_ms` is multiplied by |
+    /// | `SYMMEM_SIM_MULTICAST_FAULT` | [`SimConfig::multicast_fault`], e.g. `bind:401`, `create:2`, `add:802`, `map:2`: every time |
     /// | `SYMMEM_SIM_INSTRUCTIONS_MAX` | [`SimConfig::instructions_max`] |
     ///
     /// # Errors
@@ -126,11 +167,20 @@ impl SimConfig {
         read(set, "SYMMEM_SIM_DEVICES", "a number", &mut config.n_devices, parse)?;
         read(set, "SYMMEM_SIM_MEMORY_BYTES", "a number", &mut config.device_memory_bytes, parse)?;
         read(set, "SYMMEM_SIM_SEED", "a number", &mut config.seed, parse)?;
-        read(set, "SYMMEM_SIM_SCHEDULE", "random, round-robin", &mut config.schedule, parse_schedule)?;
+        let mut schedule = Schedule { kind: config.schedule, seed: config.seed };
+        let allowed = "random, round-robin, unfair, or a schedule with its seed such as pct:7:d3:n10000";
+        read(set, "SYMMEM_SIM_SCHEDULE", allowed, &mut schedule, |text| parse_schedule(text, config.seed))?;
+        (config.schedule, config.seed) = (schedule.kind, schedule.seed);
         read(set, "SYMMEM_SIM_SM", "a number such as 90", &mut config.sm, parse)?;
         read(set, "SYMMEM_SIM_MULTIPROCESSORS", "a number", &mut config.n_multiprocessors, parse)?;
         read(set, "SYMMEM_SIM_DRIVER", "a version such as 12.8", &mut config.driver_version, parse_version)?;
-        read(set, "SYMMEM_SIM_PROBE", "none, hops", &mut config.probe, parse_probe)?;
+        read(
+            set,
+            "SYMMEM_SIM_PROBE",
+            "none, hops, trace, races, weak, weak-only",
+            &mut config.probe,
+            parse_probe,
+        )?;
         read(set, "SYMMEM_SIM_ON_STALL", "report, advance-clock", &mut config.on_stall, parse_on_stall)?;
         read(set, "SYMMEM_SIM_STALL_MS", "a number", &mut config.stall_grace_ms, parse)?;
         let mut slowdown = 1;
@@ -138,6 +188,9 @@ impl SimConfig {
         config.stall_grace_shared_ms *= u64::from(slowdown);
         read(set, "SYMMEM_SIM_STALL_SHARED_MS", "a number", &mut config.stall_grace_shared_ms, parse)?;
         read(set, "SYMMEM_SIM_INSTRUCTIONS_MAX", "a number", &mut config.instructions_max, parse)?;
+        let (name, allowed) =
+            ("SYMMEM_SIM_MULTICAST_FAULT", "create, add, bind or map, a colon, and 2, 401 or 802");
+        read(set, name, allowed, &mut config.multicast_fault, |text| parse_multicast_fault(text).map(Some))?;
         Ok(config)
     }
 
@@ -155,6 +208,8 @@ impl SimConfig {
     /// [`ErrorKind::InvalidArgument`] names a field that makes no machine.
     pub(crate) fn check(&self) -> Result<()> {
         let cells = self.n_devices as usize * self.n_devices as usize;
+        let multicast_cells = self.multicast.as_ref().map_or(self.n_devices as usize, Vec::len);
+        let fault_code = self.multicast_fault.map_or(2, |fault| fault.code);
         let matrix_cells = self.peer_access.as_ref().map_or(cells, Vec::len);
         let rules = [
             ("n_devices", u64::from(self.n_devices), "1 to 1024", (1..=1024).contains(&self.n_devices)),
@@ -184,6 +239,13 @@ impl SimConfig {
             ),
             ("stall_polls", self.stall_polls.into(), "at least 1", self.stall_polls > 0),
             ("peer_access", matrix_cells as u64, "n_devices × n_devices entries", matrix_cells == cells),
+            (
+                "multicast",
+                multicast_cells as u64,
+                "n_devices entries",
+                multicast_cells == self.n_devices as usize,
+            ),
+            ("multicast_fault", fault_code.into(), "2, 401, 802", multicast::code(fault_code).is_some()),
         ];
         match rules.into_iter().find(|rule| !rule.3) {
             Some((what, found, allowed, _)) => Err(invalid(what, found.to_string(), allowed)),
@@ -218,18 +280,37 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-fn parse_schedule(text: &str) -> Option<ScheduleKind> {
+/// A kind takes the machine's seed; a whole schedule brings its own.
+fn parse_schedule(text: &str, seed: u64) -> Option<Schedule> {
     match text {
-        "random" => Some(ScheduleKind::Random),
-        "round-robin" => Some(ScheduleKind::RoundRobin),
-        _ => None,
+        "random" => Some(Schedule { kind: ScheduleKind::Random, seed }),
+        "round-robin" => Some(Schedule { kind: ScheduleKind::RoundRobin, seed }),
+        "unfair" => Some(Schedule { kind: ScheduleKind::Unfair, seed }),
+        _ => text.parse().ok(),
     }
+}
+
+fn parse_multicast_fault(text: &str) -> Option<MulticastFault> {
+    let (call, code) = text.split_once(':')?;
+    let call = match call {
+        "create" => MulticastCall::Create,
+        "add" => MulticastCall::AddDevice,
+        "bind" => MulticastCall::Bind,
+        "map" => MulticastCall::Map,
+        _ => return None,
+    };
+    let code = code.parse().ok().filter(|&code| multicast::code(code).is_some())?;
+    Some(MulticastFault { call, device: None, code, n_times: u32::MAX })
 }
 
 fn parse_probe(text: &str) -> Option<ProbeKind> {
     match text {
         "none" => Some(ProbeKind::None),
         "hops" => Some(ProbeKind::Hops),
+        "trace" => Some(ProbeKind::Trace),
+        "races" => Some(ProbeKind::Races),
+        "weak" => Some(ProbeKind::Weak { races: true }),
+        "weak-only" => Some(ProbeKind::Weak { races: false }),
         _ => None,
     }
 }
@@ -259,6 +340,7 @@ mod tests {
         check("SYMMEM_SIM_MEMORY_BYTES", "4194304", |c| c.device_memory_bytes == 4 << 20);
         check("SYMMEM_SIM_SEED", " 77 ", |c| c.seed == 77);
         check("SYMMEM_SIM_SCHEDULE", "round-robin", |c| c.schedule == ScheduleKind::RoundRobin);
+        check("SYMMEM_SIM_SCHEDULE", "unfair:9", |c| c.schedule == ScheduleKind::Unfair && c.seed == 9);
         check("SYMMEM_SIM_SM", "80", |c| c.sm == 80);
         check("SYMMEM_SIM_MULTIPROCESSORS", "2", |c| c.n_multiprocessors == 2);
         check("SYMMEM_SIM_DRIVER", "12.4", |c| c.driver_version == (12, 4));
@@ -267,6 +349,11 @@ mod tests {
         check("SYMMEM_SIM_STALL_MS", "5", |c| c.stall_grace_ms == 5);
         check("SYMMEM_SIM_STALL_SHARED_MS", "6", |c| c.stall_grace_shared_ms == 6);
         check("SYMMEM_SIM_SLOWDOWN", "3", |c| c.stall_grace_shared_ms == 360_000);
+        check("SYMMEM_SIM_MULTICAST_FAULT", "bind:401", |c| {
+            let always =
+                MulticastFault { call: MulticastCall::Bind, device: None, code: 401, n_times: u32::MAX };
+            c.multicast_fault == Some(always)
+        });
         check("SYMMEM_SIM_INSTRUCTIONS_MAX", "1000", |c| c.instructions_max == 1000);
     }
 
@@ -291,5 +378,9 @@ mod tests {
         refused(|c| c.blocks_per_multiprocessor = 0);
         refused(|c| c.stall_polls = 0);
         refused(|c| c.peer_access = Some(vec![true; 3]));
+        refused(|c| c.multicast = Some(vec![true; 3]));
+        let odd = MulticastFault { call: MulticastCall::Bind, device: None, code: 1, n_times: 1 };
+        let config = SimConfig { multicast_fault: Some(odd), ..SimConfig::default() };
+        assert!(config.check().is_err());
     }
 }

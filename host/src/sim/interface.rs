@@ -94,6 +94,52 @@ pub enum AtomicOp {
     MaxSigned,
 }
 
+/// What a `multimem` instruction does with the memory behind its address (PTX ISA 9.7.9.14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MultimemOp {
+    /// `multimem.ld_reduce`: joins the values of all devices.
+    LoadReduce(Reduction),
+    /// `multimem.st`: stores to all devices.
+    Store,
+    /// `multimem.red`: joins a value with what each device has.
+    Reduce(Reduction),
+}
+
+/// How values are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reduction {
+    /// The operation.
+    pub op: ReductionOp,
+    /// What an element holds; one of 4 bytes holds two f16 or bf16.
+    pub element: ElementKind,
+    /// `.acc::f32`: f16 and bf16 are added in f32 and rounded once.
+    pub is_wide: bool,
+}
+
+/// Operation of a reduction over devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ReductionOp {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+}
+
+/// What an element of a reduction holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ElementKind {
+    Unsigned,
+    Signed,
+    F16,
+    Bf16,
+    F32,
+    F64,
+}
+
 /// Fence (PTX ISA 9.7.13.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fence {
@@ -101,6 +147,8 @@ pub enum Fence {
     Thread(Order, Scope),
     /// `fence.proxy.alias`.
     ProxyAlias,
+    /// `griddepcontrol.wait`: the kernels before this one have ended, and their accesses are performed.
+    GridDependency,
 }
 
 /// Special register (PTX ISA 10).
@@ -228,6 +276,22 @@ pub enum Fault {
         /// First byte of the access.
         address: u64,
     },
+    /// A load, store or atomic by a multicast address, or a `multimem` instruction by another (PTX ISA 9.7.9.14).
+    Multicast {
+        /// First byte of the access.
+        address: u64,
+        /// It is a multicast address.
+        is_multicast: bool,
+    },
+    /// A device of the team has nothing bound behind a multicast address.
+    Unbound {
+        /// First byte of the access.
+        address: u64,
+        /// The device.
+        device: u32,
+        /// It has, but by another process whose memory this one has not imported: a limit of the simulated machine.
+        by_other_process: bool,
+    },
     /// The device has no such right on the mapping.
     Rights {
         /// First byte of the access.
@@ -249,10 +313,26 @@ pub enum Fault {
         /// Bytes there are.
         len_bytes: u64,
     },
+    /// The access races with an earlier one.
+    Race(Box<Race>),
     /// `trap`, or `brkpt`.
     Trap,
     /// The machine cannot do what the instruction asks.
     Other(String),
+}
+
+/// Two accesses to the same bytes, at least one of them a write, that nothing orders and that are not both strong, of one
+/// width and in each other's scope (PTX ISA 8.7.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Race {
+    /// The bytes.
+    pub bytes: String,
+    /// The access that found the race.
+    pub access: String,
+    /// The earlier access: what, by whom, where.
+    pub earlier: String,
+    /// What would have ordered them.
+    pub remedy: String,
 }
 
 /// What a running thread sees of the machine.
@@ -283,6 +363,19 @@ pub trait Environment {
         operand: u64,
         second: u64,
     ) -> Result<u64, Fault>;
+    /// Does what a `multimem` instruction does; gives what `ld_reduce` loads.
+    ///
+    /// # Errors
+    ///
+    /// The fault, where memory or its access rights forbid it.
+    fn multimem(
+        &mut self,
+        pc: u32,
+        access: MemoryAccess,
+        op: MultimemOp,
+        address: u64,
+        values: &Lanes,
+    ) -> Result<Lanes, Fault>;
     /// Orders accesses.
     fn fence(&mut self, pc: u32, fence: Fence);
     /// Bytes of the launch's parameters.

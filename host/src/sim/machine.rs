@@ -14,8 +14,11 @@
 use super::config::{OnStall, SimConfig};
 use super::driver::Driver;
 use super::engine::{self, Run, RunEnd};
+use super::interface::Fault;
 use super::memory::Memory;
+use super::multicast::TeamWait;
 use super::report;
+use super::schedule::Schedule;
 use crate::backend::{PhysicalHandle, StreamHandle};
 use crate::{ErrorKind, Result};
 use std::collections::HashSet;
@@ -41,8 +44,8 @@ const YIELDS_MAX: u32 = 1000;
 pub struct SimMachine {
     pub(super) config: SimConfig,
     core: Mutex<Core>,
-    /// Signalled when work is put in or dropped.
-    changed: Condvar,
+    /// Signalled when work is put in or dropped, and when a team grows.
+    pub(super) changed: Condvar,
     /// Host threads that want the lock.
     n_waiting: AtomicUsize,
     /// How often the lock was taken.
@@ -63,6 +66,10 @@ pub(super) struct Core {
     stall: Option<Stall>,
     /// Instructions counted when a kernel last began or ended.
     instructions_at_milestone: u64,
+    /// Host threads that wait for the team of a multicast object.
+    pub(super) team_waits: Vec<TeamWait>,
+    /// How often [`SimConfig::multicast_fault`] still comes to pass.
+    pub(super) multicast_faults_left: u32,
 }
 
 /// When the machine stalled, and what would show that it has moved since.
@@ -86,6 +93,8 @@ pub struct LiveCounts {
     pub host_allocations: usize,
     /// Plain allocations of device memory.
     pub plain_allocations: usize,
+    /// Memory bound to multicast objects.
+    pub multicast_bindings: usize,
     /// Streams.
     pub streams: usize,
     /// Events.
@@ -121,6 +130,8 @@ impl SimMachine {
             n_changes: 0,
             stall: None,
             instructions_at_milestone: 0,
+            team_waits: Vec::new(),
+            multicast_faults_left: config.multicast_fault.map_or(0, |fault| fault.n_times),
         };
         Ok(Arc::new(Self {
             config,
@@ -156,6 +167,7 @@ impl SimMachine {
             reservations: memory.reservations,
             host_allocations: memory.host_allocations,
             plain_allocations: memory.plain_allocations,
+            multicast_bindings: memory.multicast_bindings,
             streams: driver.streams,
             events: driver.events,
             modules: driver.modules,
@@ -251,7 +263,7 @@ impl SimMachine {
 
     /// How long others are given. Another process may be slow to be scheduled, and says by closing its sockets that it
     /// has died.
-    fn grace(&self, core: &Core) -> Duration {
+    pub(super) fn grace(&self, core: &Core) -> Duration {
         let SimConfig { stall_grace_ms, stall_grace_shared_ms, .. } = self.config;
         Duration::from_millis(if core.memory.is_shared() { stall_grace_shared_ms } else { stall_grace_ms })
     }
@@ -278,11 +290,19 @@ impl SimMachine {
     }
 }
 
+/// Which run it was.
+fn in_run(config: &SimConfig) -> String {
+    let schedule = Schedule { kind: config.schedule.clone(), seed: config.seed };
+    format!("\n  under schedule {schedule}")
+}
+
 impl Core {
     /// Runs a slice of all work.
     fn slice(&mut self, config: &SimConfig) -> SliceEnd {
-        for physical in self.memory.take_gone() {
-            self.engine.forget(physical);
+        self.tell();
+        if let Err(error) = self.memory.refresh_multicast() {
+            self.fail(error.kind().clone());
+            return SliceEnd::Going;
         }
         let mut budget = SLICE_INSTRUCTIONS;
         loop {
@@ -298,7 +318,10 @@ impl Core {
                 RunEnd::Stalled => return SliceEnd::Stalled,
                 RunEnd::Fault(site) => {
                     let report = report::fault(self.memory.map(), &site);
-                    self.fail(ErrorKind::Fault { report });
+                    self.fail(match site.fault {
+                        Fault::Race(_) => ErrorKind::Race { report: report + &in_run(config) },
+                        _ => ErrorKind::Fault { report },
+                    });
                     return SliceEnd::Going;
                 }
             }
@@ -311,6 +334,45 @@ impl Core {
             ));
         }
         SliceEnd::Going
+    }
+
+    /// Puts an engine that has run nothing in the place of the one there is, which is idle.
+    pub(super) fn set_engine(&mut self, engine: Box<dyn Run>) {
+        self.tell();
+        self.engine = engine;
+        self.stall = None;
+        self.instructions_at_milestone = 0;
+    }
+
+    /// Tells the engine what the host has done since the last call.
+    fn tell(&mut self) {
+        for physical in self.memory.take_gone() {
+            self.engine.forget(physical);
+        }
+        for order in self.driver.tasks.take_order() {
+            self.engine.order(order);
+        }
+    }
+
+    /// Tells the engine of a copy or a fill that the host makes.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Race`] where it races with a kernel.
+    pub(super) fn host_access(
+        &mut self,
+        config: &SimConfig,
+        address: u64,
+        len_bytes: u64,
+        write: bool,
+    ) -> Result<()> {
+        self.tell();
+        for access in self.memory.parts(address, len_bytes, write) {
+            self.engine
+                .host_access(access)
+                .map_err(|report| ErrorKind::Race { report: report + &in_run(config) })?;
+        }
+        Ok(())
     }
 
     fn instructions(&self) -> u64 {

@@ -39,6 +39,11 @@ impl OffsetAllocator {
         debug_assert!(freed.is_some(), "offset {offset:#x} was not in use");
     }
 
+    /// What offsets are multiples of.
+    pub(crate) fn align_bytes(&self) -> u64 {
+        self.align
+    }
+
     /// Bytes in use.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used.values().sum()

@@ -1,10 +1,11 @@
 //! One rank's allocations in the symmetric space.
 
-use crate::Result;
 use crate::backend::Access;
-use crate::symmetric::ledger::{Ledger, Mapped};
-use crate::symmetric::{AllocOffset, FlatOffset, SymmetricSpace};
-use crate::vmm::{Mapping, PhysicalAllocation};
+use crate::machine::Device;
+use crate::symmetric::ledger::{Bound, Ledger, Mapped};
+use crate::symmetric::{AllocOffset, FlatOffset, MulticastSpace, SymmetricSpace};
+use crate::vmm::{Binding, Mapping, PhysicalAllocation};
+use crate::{Error, Result};
 use std::sync::Arc;
 
 /// Physical allocations mapped into their rank's part of the space, each behind the other. Windows share them; they are
@@ -14,7 +15,17 @@ pub(crate) struct Backing {
     flat: FlatOffset,
     /// What ranks of other processes have at the same offset of their parts. They go first.
     peers: Vec<Mapping>,
+    /// Its place in the multicast space, if all ranks have one for theirs. It goes before the memory.
+    multicast: Option<Behind>,
     segments: Vec<Segment>,
+}
+
+/// Memory behind multicast addresses.
+#[derive(Debug)]
+struct Behind {
+    /// They go before the addresses.
+    _bindings: Vec<Binding>,
+    space: Arc<MulticastSpace>,
 }
 
 /// One of them.
@@ -52,7 +63,7 @@ impl Backing {
             segments.push(Segment::map(space, rank, at.in_space(flat), one, devices)?);
             at.bytes += one.len_bytes();
         }
-        Ok(Self { flat, peers: Vec::new(), segments })
+        Ok(Self { flat, peers: Vec::new(), multicast: None, segments })
     }
 
     /// The rank's own memory, allocation by allocation.
@@ -63,6 +74,55 @@ impl Backing {
     /// Keeps the mappings of other processes' memory beside its own; those it had are unmapped.
     pub(crate) fn set_peers(&mut self, peers: Vec<Mapping>) {
         self.peers = peers;
+    }
+
+    /// Binds the first `len_bytes` where they are mapped, allocation by allocation. If one fails, those before it are
+    /// unbound.
+    pub(crate) fn bind(
+        &self,
+        space: &MulticastSpace,
+        device: &Device,
+        len_bytes: u64,
+    ) -> Result<Vec<Binding>> {
+        let mut left_bytes = len_bytes;
+        let mut bindings = Vec::with_capacity(self.segments.len());
+        for segment in &self.segments {
+            let physical = segment.mapping.physical();
+            let bound_bytes = physical.len_bytes().min(left_bytes);
+            if bound_bytes > 0 {
+                bindings.push(Binding::new(
+                    space.object(),
+                    segment.flat.bytes,
+                    physical,
+                    device,
+                    bound_bytes,
+                )?);
+            }
+            left_bytes -= bound_bytes;
+        }
+        Ok(bindings)
+    }
+
+    /// Keeps its bindings.
+    pub(crate) fn set_multicast(&mut self, space: &Arc<MulticastSpace>, bindings: Vec<Binding>) {
+        self.multicast = Some(Behind { _bindings: bindings, space: space.clone() });
+        self.mark(Bound::Yes);
+    }
+
+    /// Says why it has none.
+    pub(crate) fn refuse_multicast(&self, error: &Error) {
+        self.mark(Bound::Refused { reason: error.to_string() });
+    }
+
+    fn mark(&self, bound: Bound) {
+        for segment in &self.segments {
+            segment.ledger.set_multicast(segment.rank, segment.flat.bytes, bound.clone());
+        }
+    }
+
+    /// The multicast space that it is bound to.
+    pub(crate) fn multicast(&self) -> Option<&Arc<MulticastSpace>> {
+        self.multicast.as_ref().map(|behind| &behind.space)
     }
 
     /// Where the first allocation starts in each rank's part.
@@ -102,7 +162,8 @@ impl Segment {
         let (flat_bytes, len_bytes) = (flat.bytes, physical.len_bytes());
         tracing::debug!(rank, flat = %flat, len_bytes, physical = physical.handle().0, "mapped");
         let devices = devices.to_vec();
-        space.ledger().enter(Mapped { rank, flat_bytes, len_bytes, physical: physical.handle(), devices });
+        let (physical, multicast) = (physical.handle(), Bound::No);
+        space.ledger().enter(Mapped { rank, flat_bytes, len_bytes, physical, devices, multicast });
         Ok(Self { rank, flat, mapping, ledger: space.ledger().clone() })
     }
 }

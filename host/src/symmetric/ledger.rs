@@ -15,6 +15,19 @@ pub(crate) struct Mapped {
     pub(crate) physical: PhysicalHandle,
     /// Devices that may load and store it.
     pub(crate) devices: Vec<u32>,
+    pub(crate) multicast: Bound,
+}
+
+/// Whether memory is behind multicast addresses too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// It is not, and need not be.
+    #[default]
+    No,
+    /// It is.
+    Yes,
+    /// It is not, since a rank could not do its part.
+    Refused { reason: String },
 }
 
 /// All mappings of the space, in the order of offset and rank.
@@ -26,6 +39,13 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn enter(&self, mapped: Mapped) {
         self.lock().insert((mapped.flat_bytes, mapped.rank), mapped);
+    }
+
+    /// Says whether a mapping is behind multicast addresses.
+    pub(crate) fn set_multicast(&self, rank: u32, flat_bytes: u64, multicast: Bound) {
+        if let Some(mapped) = self.lock().get_mut(&(flat_bytes, rank)) {
+            mapped.multicast = multicast;
+        }
     }
 
     pub(crate) fn strike(&self, rank: u32, flat_bytes: u64) {

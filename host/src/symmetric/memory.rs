@@ -26,9 +26,9 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// New memory.
-    pub(crate) fn allocate(device: &Device, len_bytes: u64) -> Result<Self> {
-        let segments = vec![Arc::new(PhysicalAllocation::new(device, len_bytes)?)];
+    /// New memory, rounded up to a multiple.
+    pub(crate) fn allocate(device: &Device, len_bytes: u64, multiple_bytes: u64) -> Result<Self> {
+        let segments = vec![Arc::new(PhysicalAllocation::rounded(device, len_bytes, multiple_bytes)?)];
         Ok(Self { segments, start_bytes: 0, len_bytes, user_address: None })
     }
 

@@ -7,6 +7,7 @@ mod exchange;
 mod index;
 pub(crate) mod ledger;
 mod memory;
+mod multicast;
 mod offset;
 mod pending;
 mod registration;
@@ -20,6 +21,9 @@ pub use buffer::DeviceBuffer;
 pub(crate) use exchange::with_peers;
 pub(crate) use index::{Found, IntervalIndex};
 pub(crate) use memory::Memory;
+pub(crate) use multicast::{
+    Handover, Multicast, MulticastSpace, Seat as MulticastSeat, capability, warn_unicast,
+};
 pub use offset::{AllocOffset, FlatOffset, WindowOffset};
 pub(crate) use pending::{Awaited, Promise};
 pub use pending::{Deregistration, Preparation, Registration};

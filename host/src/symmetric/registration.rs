@@ -7,6 +7,7 @@
 //! 3. Rank 0 decides the offset and tells it to all. An earlier mapping is shared if every rank has this memory at the
 //!    same offset already.
 //! 4. Each rank maps; all commit, or all undo and return the same error.
+//! 5. Each rank binds what it mapped to the multicast object, if there is one; all do, or none does, which is no error.
 //!
 //! Deregistration is step 1 by itself.
 
@@ -15,7 +16,8 @@ use crate::comm::bootstrap::{Bootstrap, agree, equal, exchange, gather};
 use crate::machine::Device;
 use crate::symmetric::turn::{Kind, Turn, meet};
 use crate::symmetric::{
-    AllocOffset, Backing, FlatOffset, Memory, OffsetAllocator, SymmetricSpace, WindowInner, with_peers,
+    AllocOffset, Backing, FlatOffset, Memory, Multicast, OffsetAllocator, SymmetricSpace, WindowInner,
+    warn_unicast, with_peers,
 };
 use crate::{Error, ErrorKind, Result};
 use bytemuck::{Pod, Zeroable};
@@ -86,6 +88,7 @@ pub(crate) struct Registrar {
     /// Used on rank 0 only.
     pub(crate) offsets: OffsetAllocator,
     pub(crate) backings: Vec<Arc<Backing>>,
+    pub(crate) multicast: Multicast,
     pub(crate) turn: Turn,
 }
 
@@ -194,7 +197,9 @@ impl Registrar {
 
     fn prepare(&self, request: &Request) -> Result<Memory> {
         match *request {
-            Request::Allocate { len_bytes } => Memory::allocate(&self.device, len_bytes),
+            Request::Allocate { len_bytes } => {
+                Memory::allocate(&self.device, len_bytes, self.offsets.align_bytes())
+            }
             Request::Existing { address, len_bytes } => Memory::of_caller(&self.device, address, len_bytes),
         }
     }
@@ -237,6 +242,7 @@ impl Registrar {
         let mapped = Backing::map_all(&self.space, rank, flat_offset, &memory.segments, &self.devices);
         let (bootstrap, step) = (&*self.bootstrap, "register: mapped");
         let backing = with_peers(bootstrap, step, &self.space, &self.devices, mapped);
+        let backing = backing.and_then(|backing| self.bind(backing, offers));
         match backing {
             Ok(backing) => {
                 let backing = Arc::new(backing);
@@ -252,6 +258,15 @@ impl Registrar {
                 Err(error)
             }
         }
+    }
+
+    /// Puts what all ranks have behind multicast addresses too, where they can.
+    fn bind(&self, mut backing: Backing, offers: &[Offered]) -> Result<Backing> {
+        let len_bytes = offers.iter().map(Offered::mapped_bytes).min().unwrap_or(0);
+        if let Err(error) = self.multicast.bind(&*self.bootstrap, &self.device, &mut backing, len_bytes)? {
+            warn_unicast(&*self.bootstrap, &error, &format!("the window at offset {}", backing.flat()));
+        }
+        Ok(backing)
     }
 
     fn no_room(&self, len: u64) -> crate::Error {

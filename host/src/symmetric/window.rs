@@ -104,6 +104,12 @@ impl<T: Pod> Window<T> {
         (u64::from(rank) < n_ranks).then(|| space.address(rank, self.flat_offset()))
     }
 
+    /// Address at which `multimem` instructions of this device reach the first element of every rank at once; `None` if
+    /// the window has no multicast, on all ranks alike ([`crate::Comm::describe`] says why).
+    pub fn multicast_address(&self) -> Option<u64> {
+        Some(self.inner.backing.multicast()?.address(self.flat_offset()))
+    }
+
     /// Offset of the first element in each rank's part of the space.
     pub fn flat_offset(&self) -> FlatOffset {
         self.inner.flat(WindowOffset::new(0))

@@ -10,6 +10,7 @@
 //! | physical memory, export and import | [`PhysicalAllocation`], [`ShareBy`], [`fabric_support`] |
 //! | addresses, also at a hint | [`Reservation`], [`Placed`] |
 //! | memory at addresses, rights of each device | [`Mapping`] |
+//! | one address for memory of several devices | [`MulticastObject`], [`Binding`], [`MulticastMapping`] |
 //! | memory of one device alone | [`PlainAllocation`] |
 //! | vectors that grow | [`VmmVec`] (maps), [`CopyVec`] (copies), [`DeviceVec`] (what both can do) |
 
@@ -17,6 +18,7 @@ mod copy_vec;
 mod device_vec;
 mod granularity;
 mod mapping;
+mod multicast;
 mod physical;
 mod plain;
 mod range;
@@ -30,6 +32,7 @@ pub use copy_vec::CopyVec;
 pub use device_vec::{DeviceVec, Growth};
 pub use granularity::common_granularity_bytes;
 pub use mapping::Mapping;
+pub use multicast::{Binding, MulticastMapping, MulticastObject};
 pub use physical::PhysicalAllocation;
 pub use plain::PlainAllocation;
 pub use reservation::{Placed, Reservation};

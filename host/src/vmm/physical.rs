@@ -21,11 +21,21 @@ impl PhysicalAllocation {
     ///
     /// [`ErrorKind::InvalidArgument`] for 0 bytes; otherwise what the machine answers, e.g. that memory ran out.
     pub fn new(device: &Device, len_bytes: u64) -> Result<Self> {
+        Self::rounded(device, len_bytes, device.granularity_bytes()?)
+    }
+
+    /// As [`Self::new`], rounded up to `multiple_bytes`, a multiple of the granularity: what is bound to a multicast
+    /// object may need a larger one ([`crate::vmm::common_granularity_bytes`]).
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`].
+    pub fn rounded(device: &Device, len_bytes: u64, multiple_bytes: u64) -> Result<Self> {
         if len_bytes == 0 {
             let (found, allowed) = ("0".into(), "at least 1 byte".into());
             return Err(ErrorKind::InvalidArgument { what: "size of an allocation", found, allowed }.into());
         }
-        let len_bytes = round_up(len_bytes, device.granularity_bytes()?)?;
+        let len_bytes = round_up(len_bytes, multiple_bytes)?;
         let machine = device.machine().clone();
         let handle = machine.backend().mem_create(device.index(), len_bytes)?;
         Ok(Self { machine, handle, len_bytes })

@@ -3,10 +3,12 @@
 use crate::fake;
 use cust::error::CudaError;
 use std::sync::Arc;
-use symmem::ErrorKind;
-use symmem::backend::{Backend, LaunchShape};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use symmem::backend::{Backend, LaunchShape, PhysicalHandle};
 use symmem::cuda::{CudaMachine, driver};
+use symmem::tap::{Call, Watch};
 use symmem::vmm::{FabricSupport, fabric_support};
+use symmem::{Comm, CommConfig, ErrorKind, Machine};
 
 /// One case with what its environment adds to or takes from the usual one, which has the fake driver.
 pub(crate) struct Case {
@@ -43,6 +45,9 @@ cases! {
     multicast_off_by_torch[TORCH_SYMM_MEM_DISABLE_MULTICAST = "1"] =>
         || multicast_refused("TORCH_SYMM_MEM_DISABLE_MULTICAST=1");
     multicast_on_reaches_the_library[] => multicast_on;
+    multicast_calls_arrive_whole[] => multicast_calls;
+    multicast_that_the_fabric_refuses[FAKE_CUDA_BIND = "401"] => multicast_refused_by_the_fabric;
+    multicast_of_an_old_driver[FAKE_CUDA_VERSION = "12000"] => || assert!(!open().multicast_supported(0).unwrap());
     nothing_but_what_is_called_is_looked_up[] => nothing_but_what_is_called;
     contexts_are_retained_when_used_and_released[] => contexts_retained_and_released;
     context_of_the_caller_is_restored[] => context_restored;
@@ -58,12 +63,14 @@ cases! {
 const PTX: &str = ".version 8.4\n.target sm_90\n.address_size 64\n.visible .entry kernel() { ret; }\n";
 
 fn open() -> Arc<CudaMachine> {
-    CudaMachine::open().expect("the fake driver opens")
+    // SAFETY: the driver behind it is a fake, which follows no handle.
+    unsafe { CudaMachine::open() }.expect("the fake driver opens")
 }
 
 #[track_caller]
 fn no_driver(expected: &str) {
-    match CudaMachine::open().expect_err("no driver").kind() {
+    // SAFETY: nothing is opened.
+    match unsafe { CudaMachine::open() }.expect_err("no driver").kind() {
         ErrorKind::NoDriver { reason } => assert!(reason.contains(expected), "{reason}"),
         other => panic!("{other}"),
     }
@@ -125,15 +132,84 @@ fn log_of_the_assembler_is_told() {
 
 #[track_caller]
 fn multicast_refused(by: &str) {
-    let _machine = open();
-    match driver::look_up("cuMulticastCreate").unwrap_err().kind() {
-        ErrorKind::Unsupported { what, hint } => {
-            assert_eq!(what, "cuMulticastCreate");
-            assert!(hint.contains(by), "{hint}");
+    let machine = open();
+    let (object, memory) = (PhysicalHandle(1), PhysicalHandle(2));
+    for refused in [
+        driver::look_up("cuMulticastCreate"),
+        machine.multicast_granularity(2, 4096).map(drop),
+        machine.multicast_create(2, 4096).map(drop),
+        machine.multicast_add_device(object, 0),
+        machine.multicast_bind(object, 0, memory, 0, 4096),
+        machine.multicast_unbind(object, 0, 0, 4096),
+    ] {
+        match refused.unwrap_err().kind() {
+            ErrorKind::Unsupported { what, hint } => {
+                assert!(what.starts_with("cuMulticast") && hint.contains(by), "{what}: {hint}");
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert!(!machine.multicast_supported(0).unwrap());
+    let looked_up = driver::looked_up();
+    assert!(!looked_up.iter().any(|name| name.starts_with("cuMulticast") || *name == "cuDeviceGetAttribute"));
+    assert!(fake::multicast().is_empty());
+    no_call_of_the_simulated_machine(by);
+}
+
+/// Counts what communicators ask of a machine about multicast.
+#[derive(Debug, Default)]
+struct Calls(AtomicUsize);
+
+impl Watch for Calls {
+    fn before(&self, call: &Call) -> symmem::Result<()> {
+        self.0.fetch_add(usize::from(call.name.starts_with("multicast")), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn after(&self, _: &Call) -> symmem::Result<()> {
+        Ok(())
+    }
+}
+
+/// The environment holds for both machines, whatever the settings say.
+fn no_call_of_the_simulated_machine(by: &str) {
+    let calls = Arc::new(Calls::default());
+    let machine = Machine::sim().unwrap().watched(calls.clone());
+    let config = CommConfig { multicast: Some(true), ..CommConfig::default() };
+    let comms = Comm::init_all_with(&machine.devices(2).unwrap(), &config).unwrap();
+    assert!(comms[1].describe().contains(&format!("switched off by {by}")), "{}", comms[1].describe());
+    assert_eq!(calls.0.load(Ordering::Relaxed), 0);
+}
+
+fn multicast_calls() {
+    let machine = open();
+    assert!(machine.multicast_supported(1).unwrap());
+    let granularity = machine.multicast_granularity(2, 4 << 20).unwrap();
+    assert_eq!((granularity.minimum_bytes, granularity.recommended_bytes), (2 << 20, 512 << 20));
+    let object = machine.multicast_create(2, 4 << 20).unwrap();
+    machine.multicast_add_device(object, 1).unwrap();
+    machine.multicast_bind(object, 2 << 20, PhysicalHandle(5), 6 << 20, 8 << 20).unwrap();
+    machine.multicast_unbind(object, 1, 2 << 20, 8 << 20).unwrap();
+    let shape = "2 devices, 4194304 bytes, handle types 1, flags 0";
+    let expected = [
+        format!("granularity 0 of {shape}"),
+        format!("granularity 1 of {shape}"),
+        format!("create {shape}"),
+        "add 1 to 77".into(),
+        "bind 8388608 of 5 from 6291456 at 2097152 of 77, flags 0".into(),
+        "unbind 8388608 of 1 at 2097152 of 77".into(),
+    ];
+    assert_eq!(fake::multicast(), expected);
+}
+
+fn multicast_refused_by_the_fabric() {
+    let error = open().multicast_bind(PhysicalHandle(77), 0, PhysicalHandle(5), 0, 4096).unwrap_err();
+    match error.kind() {
+        ErrorKind::Driver { call: "cuMulticastBindMem", code: 401, name, .. } => {
+            assert_eq!(name, "CUDA_ERROR_ILLEGAL_STATE");
         }
         other => panic!("{other}"),
     }
-    assert!(!driver::looked_up().iter().any(|name| name.starts_with("cuMulticast")));
 }
 
 fn multicast_on() {

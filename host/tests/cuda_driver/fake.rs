@@ -40,6 +40,15 @@ pub(crate) fn streams() -> i32 {
     function::<extern "C" fn() -> i32>("fake_streams")()
 }
 
+/// Calls on multicast objects so far.
+pub(crate) fn multicast() -> Vec<String> {
+    let mut bytes = vec![0; 4096];
+    let function = function::<unsafe extern "C" fn(*mut u8, usize) -> usize>("fake_multicast");
+    // SAFETY: the buffer has the room stated.
+    let len = unsafe { function(bytes.as_mut_ptr(), bytes.len()) };
+    String::from_utf8_lossy(&bytes[..len]).lines().map(str::to_owned).collect()
+}
+
 /// What the last launch was given as argument.
 pub(crate) fn argument() -> Vec<u8> {
     let mut bytes = vec![0; 256];

@@ -6,6 +6,7 @@
 //! | `FAKE_CUDA_VERSION` | what `cuDriverGetVersion` gives | 13000 |
 //! | `FAKE_CUDA_DEVICES` | number of devices | 2 |
 //! | `FAKE_CUDA_INIT` | what `cuInit` answers | 0 |
+//! | `FAKE_CUDA_BIND` | what `cuMulticastBindMem` answers | 0 |
 //! | `FAKE_CUDA_FAULT` | what `cuStreamSynchronize` answers | 0 |
 
 #![allow(non_snake_case, reason = "the names are the driver's")]
@@ -26,6 +27,8 @@ static CONTEXTS: [AtomicI32; DEVICES_MAX] = [const { AtomicI32::new(0) }; DEVICE
 /// What the last launch was given as argument.
 static ARGUMENT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 static STREAMS: AtomicI32 = AtomicI32::new(0);
+/// Calls on multicast objects.
+static MULTICAST: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 thread_local! {
     static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
@@ -61,6 +64,15 @@ unsafe extern "C" fn fake_argument(into: *mut u8, room: usize) -> usize {
     let n = argument.len().min(room);
     unsafe { into.copy_from_nonoverlapping(argument.as_ptr(), n) };
     argument.len()
+}
+
+/// Calls on multicast objects so far, a line each.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fake_multicast(into: *mut u8, room: usize) -> usize {
+    let calls = MULTICAST.lock().unwrap().join("\n");
+    let n = calls.len().min(room);
+    unsafe { into.copy_from_nonoverlapping(calls.as_ptr(), n) };
+    n
 }
 
 // The driver.
@@ -107,13 +119,14 @@ unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) -> u
     0
 }
 
-/// Answers with the attribute's own number: 75 and 76 are the compute capability, 16 the multiprocessors.
+/// 75 and 76 are the compute capability, 16 the multiprocessors, 132 whether there is multicast.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) -> u32 {
     let answer = match attribute {
         75 => 9,
         76 => 0,
         16 => 132,
+        132 if setting("FAKE_CUDA_VERSION", 13000) >= 12010 => 1,
         _ => return 1,
     };
     unsafe { value.write(answer) };
@@ -325,7 +338,62 @@ unsafe extern "C" fn cuLaunchKernelEx(
     0
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cuMulticastCreate() -> u32 {
+/// `CUmulticastObjectProp`.
+#[repr(C)]
+struct MulticastProperties {
+    n_devices: c_uint,
+    len_bytes: usize,
+    handle_types: u64,
+    flags: u64,
+}
+
+/// Notes a call on multicast objects.
+fn note(call: String) -> u32 {
+    MULTICAST.lock().unwrap().push(call);
     0
+}
+
+fn shape(properties: &MulticastProperties) -> String {
+    let MulticastProperties { n_devices, len_bytes, handle_types, flags } = properties;
+    format!("{n_devices} devices, {len_bytes} bytes, handle types {handle_types}, flags {flags}")
+}
+
+/// 2 MiB at least, 512 MiB recommended.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMulticastGetGranularity(
+    bytes: *mut usize,
+    properties: *const MulticastProperties,
+    which: c_uint,
+) -> u32 {
+    unsafe { bytes.write(if which == 0 { 2 << 20 } else { 512 << 20 }) };
+    note(format!("granularity {which} of {}", shape(unsafe { &*properties })))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMulticastCreate(out: *mut u64, properties: *const MulticastProperties) -> u32 {
+    unsafe { out.write(77) };
+    note(format!("create {}", shape(unsafe { &*properties })))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMulticastAddDevice(object: u64, device: c_int) -> u32 {
+    note(format!("add {device} to {object}"))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMulticastBindMem(
+    object: u64,
+    offset: usize,
+    memory: u64,
+    memory_offset: usize,
+    len: usize,
+    flags: u64,
+) -> u32 {
+    note(format!("bind {len} of {memory} from {memory_offset} at {offset} of {object}, flags {flags}"));
+    setting("FAKE_CUDA_BIND", 0)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMulticastUnbind(object: u64, device: c_int, offset: usize, len: usize) -> u32 {
+    note(format!("unbind {len} of {device} at {offset} of {object}"))
 }

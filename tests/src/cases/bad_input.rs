@@ -3,6 +3,7 @@
 use crate::expect::{expect, kind};
 use crate::harness::{Case, Context, RunsOn};
 use crate::rig::Rig;
+use crate::seam::seam;
 use anyhow::{Result, ensure};
 use symmem::{Comm, CommConfig, Dtype, ErrorKind, Event, Machine, Op, Stream, Window};
 
@@ -32,7 +33,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn device_counts(context: &Context) -> Result<()> {
     let machine = context.machine()?;
-    let found = machine.backend().device_count();
+    let found = machine.device_count();
     let there = found.to_string();
     let is = |asked| move |kind: &ErrorKind| *kind == ErrorKind::DeviceCount { asked, found };
     expect("0 devices", machine.devices(0), is(0), &["0 devices", "at least 1"])?;
@@ -183,7 +184,7 @@ fn count_of_0(context: &Context) -> Result<()> {
     let mut window = rig.alloc::<f32>(COUNT)?.remove(0);
     window.write(0, &[2.0; COUNT])?;
     let (comm, stream) = (&mut rig.comms[0], &rig.streams[0]);
-    let before = comm.device().machine().backend().counters();
+    let before = comm.device().machine().counters();
     comm.all_reduce_in_place(window.slice_mut(..0)?, Op::Sum, stream)?;
     comm.all_reduce_in_place(window.slice_mut(COUNT..)?, Op::Sum, stream)?;
     comm.all_gather_in_place(window.slice_mut(7..7)?, stream)?;
@@ -201,7 +202,7 @@ fn count_of_0(context: &Context) -> Result<()> {
         }
     }
     comm.synchronize(stream)?;
-    let after = comm.device().machine().backend().counters();
+    let after = comm.device().machine().counters();
     ensure!(before == after && window.to_vec()? == [2.0; COUNT], "{before:?} became {after:?}");
     Ok(())
 }
@@ -251,7 +252,7 @@ fn foreign_machines(context: &Context) -> Result<()> {
 /// The assembler's word and line come through.
 fn damaged_ptx(context: &Context) -> Result<()> {
     let machine = context.machine()?;
-    let backend = machine.backend();
+    let backend = seam(&machine);
     let sound = ".version 7.8\n.target sm_80\n.address_size 64\n.visible .entry nothing()\n{\nret;\n}\n";
     let damaged = [
         (sound.replace("ret;", "rt;"), "line 6"),

@@ -63,7 +63,7 @@ fn rig_with_grace(
         sim.stall_grace_ms = grace_ms;
         sim.stall_polls = STALL_POLLS;
     })?;
-    let n_ranks = n_ranks.min(machine.backend().device_count());
+    let n_ranks = n_ranks.min(machine.device_count());
     Rig::with(
         &machine,
         n_ranks,
@@ -153,7 +153,7 @@ fn graph_of_20_waits_once(context: &Context, algorithm: Algorithm, step: &str) -
         ensure!(is_timeout(error.kind(), 0, 1, step), "{error}");
         let bound = Duration::from_millis(TIMEOUT_MS) * PATIENCE;
         ensure!(context.is_sim() || start.elapsed() < bound, "{n_operations} took {:?}", start.elapsed());
-        let counters = comm.device().machine().backend().counters();
+        let counters = comm.device().machine().counters();
         instructions.extend(counters.map(|counters| counters.instructions));
     }
     if let [one, twenty] = instructions[..] {

@@ -15,6 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("capture_rules::stream_outside_during_capture", 1, stream_outside_during_capture),
         Case::new("capture_rules::no_registration_during_capture", 1, no_registration_during_capture),
         Case::new("capture_rules::no_registration_while_any_known_stream_is_captured", 1, known_streams),
+        Case::new("capture_rules::no_registration_in_any_capture_of_the_thread", 1, unknown_stream),
         Case::new("capture_rules::failed_work_ends_the_capture", 1, failed_work_ends_the_capture),
     ]
 }
@@ -140,6 +141,22 @@ fn known_streams(context: &Context) -> Result<()> {
     })?;
     expect("a registration", alloc, kind!(Capture), &["registered", "captur"])?;
     expect("a deregistration", deregister, kind!(Capture), &["deregistered", "captur"])?;
+    rig.alloc::<f32>(1)?;
+    Ok(())
+}
+
+/// A stream that the communicator never had; one thread captures, another may register.
+fn unknown_stream(context: &Context) -> Result<()> {
+    let rig = Rig::new(&context.machine()?, 1)?;
+    let (comm, stream) = (&rig.comms[0], Stream::new(rig.comms[0].device())?);
+    let (mut refused, mut elsewhere) = (Ok(()), None);
+    stream.capture(|| {
+        refused = comm.alloc::<f32>(1).map(drop);
+        elsewhere = std::thread::scope(|scope| scope.spawn(|| comm.alloc::<f32>(1)?.wait()).join().ok());
+        Ok(())
+    })?;
+    expect("a registration", refused, kind!(Capture), &["registered", "captur"])?;
+    ensure!(matches!(elsewhere, Some(Ok(_))), "{elsewhere:?}");
     rig.alloc::<f32>(1)?;
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn made(context: &Context) -> Result<(Rig, Vec<Device>)> {
     let machine = context.machine()?;
-    let devices = machine.devices(machine.backend().device_count().min(3))?;
+    let devices = machine.devices(machine.device_count().min(3))?;
     Ok((Rig::on(&devices, &CommConfig::default())?, devices))
 }
 

@@ -51,7 +51,7 @@ fn work(context: &Context, seed: u64, schedule: ScheduleKind) -> Result<WorkCoun
             field.run(&mut rig, &operation, &mut random).with_context(|| format!("{operation:?}"))?;
         }
     }
-    machine.backend().counters().context("the simulated machine counts")
+    machine.counters().context("the simulated machine counts")
 }
 
 fn a_seed_is_a_run(context: &Context) -> Result<()> {
@@ -59,7 +59,8 @@ fn a_seed_is_a_run(context: &Context) -> Result<()> {
     for (seed, schedule) in
         [(1, ScheduleKind::Random), (2, ScheduleKind::Random), (3, ScheduleKind::RoundRobin)]
     {
-        let (first, second) = (work(context, seed, schedule)?, work(context, seed, schedule)?);
+        let (first, second) =
+            (work(context, seed, schedule.clone())?, work(context, seed, schedule.clone())?);
         ensure!(first == second, "seed {seed}: {first:?}, then {second:?}");
         ensure!(first.instructions > 0 && first.link_bytes > 0 && first.hops > 0, "{first:?}");
         counters.push(first);

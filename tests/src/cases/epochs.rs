@@ -4,6 +4,7 @@ use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context};
 use crate::random::{Random, Values};
 use crate::rig::{Rig, every_op, kinds};
+use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
 use symmem::symmetric::FlatOffset;
 use symmem::{Algorithm, Collective, Comm, CommConfig, Dtype, Machine, Op, Stream};
@@ -58,7 +59,7 @@ fn crosses_the_wrap(
     count: u64,
 ) -> Result<()> {
     let machine = context.machine()?;
-    let n_ranks = machine.backend().device_count().min(3);
+    let n_ranks = machine.device_count().min(3);
     let config = CommConfig { algorithm: Some(algorithm), ctas, ..every_op() };
     let mut rig = Rig::with(&machine, n_ranks, &config)?;
     let mut field = Field::new(&rig, 256 << 10, 12)?;
@@ -106,7 +107,7 @@ fn takes_no_old_slot_for_new(context: &Context) -> Result<()> {
 fn late_rank(context: &Context, collective: Collective, algorithm: Algorithm) -> Result<()> {
     // A stall is what this case makes: the simulated machine has to bear it.
     let machine = context.machine_with(|sim| sim.stall_grace_ms = 60_000)?;
-    let n_ranks = machine.backend().device_count().min(3);
+    let n_ranks = machine.device_count().min(3);
     let config = CommConfig { algorithm: Some(algorithm), ..CommConfig::default() };
     let mut rig = Rig::with(&machine, n_ranks, &config)?;
     let streams = rig.streams.clone();
@@ -157,7 +158,7 @@ fn let_run(machine: &Machine, streams: &[Stream], ranks: impl Iterator<Item = us
     for _ in 0..8 {
         std::thread::sleep(std::time::Duration::from_millis(1));
         for rank in ranks.clone() {
-            let is_done = machine.backend().stream_is_done(streams[rank].handle())?;
+            let is_done = seam(machine).stream_is_done(streams[rank].handle())?;
             ensure!(!is_done, "rank {rank} did not wait for the late one");
         }
     }
@@ -192,7 +193,7 @@ fn set_epochs(rig: &Rig, epoch: u32) -> Result<()> {
         let device = comm.device();
         for (offset, words) in &parts {
             let address = comm.space().address(comm.rank(), FlatOffset::new(*offset));
-            device.machine().backend().write(device.index(), address, bytemuck::cast_slice(words))?;
+            seam(device.machine()).write(device.index(), address, bytemuck::cast_slice(words))?;
         }
         set_sentinel_epochs(comm, layout)?;
     }
@@ -202,7 +203,7 @@ fn set_epochs(rig: &Rig, epoch: u32) -> Result<()> {
 /// Sets every sentinel epoch of a rank to one of the last six that uses the same buffer. Beside each stands how much of
 /// the buffers is to be poisoned again, which stays.
 fn set_sentinel_epochs(comm: &Comm, layout: DevBaseLayout) -> Result<()> {
-    let (backend, index) = (comm.device().machine().backend(), comm.device().index());
+    let (backend, index) = (seam(comm.device().machine()), comm.device().index());
     let address = comm.space().address(comm.rank(), FlatOffset::new(layout.sentinel_state_offset(0)));
     let mut states = vec![[0u32; 2]; SLOT_BLOCKS_MAX as usize];
     backend.read(index, address, bytemuck::cast_slice_mut(&mut states))?;

@@ -163,6 +163,9 @@ fn one_call(
     if let Some(scene) = scene.as_ref().filter(|_| n_failed == 0) {
         ensure!(scene.sums_are_right()?, "{what}: wrong sums");
     }
+    // A communicator or window that goes on without multicast says why.
+    let described: Vec<String> =
+        scene.iter().flat_map(|scene| &scene.rig.comms).map(Comm::describe).collect();
     let deferred_so_far = machine.take_deferred();
     if let Some(scene) = scene.as_mut().filter(|_| n_failed > 0 && phase.is_forgiven) {
         scene.goes_on().with_context(|| format!("{what}: the same communicator"))?;
@@ -177,7 +180,8 @@ fn one_call(
         Some(_) => {
             let told =
                 answers.iter().filter_map(|answer| answer.as_ref().err()).chain(deferred.as_ref().err());
-            let names_the_cause = told.map(ToString::to_string).any(|text| text.contains(Fault::CALL));
+            let mut told = told.map(ToString::to_string).chain(described);
+            let names_the_cause = told.any(|text| text.contains(Fault::CALL));
             ensure!(names_the_cause, "{what}, {deferred:?}: nobody was told the cause");
         }
     }
@@ -199,8 +203,14 @@ fn open_fds() -> Result<usize> {
     Ok(std::fs::read_dir("/proc/self/fd")?.count())
 }
 
-fn init(machine: &Machine, _: &mut Option<Scene>) -> Result<Answers> {
-    Ok(vec![Comm::init_all_with(&machine.devices(N_RANKS)?, &config()).map(drop)])
+/// The communicator stays, to say what it goes on without.
+fn init(machine: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+    let made = Comm::init_all_with(&machine.devices(N_RANKS)?, &config());
+    let keep = |comms| {
+        let rig = Rig { comms, streams: Vec::new() };
+        *scene = Some(Scene { windows: Vec::new(), rig, memory: Vec::new() });
+    };
+    Ok(vec![made.map(keep)])
 }
 
 fn set_up(scene: &mut Option<Scene>) -> Result<&mut Scene> {

@@ -4,6 +4,7 @@ use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context};
 use crate::random::{Random, Values};
 use crate::rig::Rig;
+use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
 use symmem::backend::GraphFacts;
 use symmem::symmetric::FlatOffset;
@@ -41,7 +42,7 @@ fn algorithms() -> [(Collective, Algorithm); 8] {
 
 fn rig_for(context: &Context, algorithm: Option<Algorithm>) -> Result<Rig> {
     let machine = context.machine()?;
-    let n_ranks = machine.backend().device_count().min(3);
+    let n_ranks = machine.device_count().min(3);
     Rig::with(&machine, n_ranks, &CommConfig { algorithm, ..CommConfig::default() })
 }
 
@@ -203,7 +204,7 @@ fn window_dropped_after_capture(context: &Context) -> Result<()> {
     for round in 1..=3 {
         rig.each(|comm, _| {
             let (device, values) = (comm.device(), [round as f32 * (comm.rank() + 1) as f32; COUNT]);
-            let (backend, at) = (device.machine().backend(), addresses[comm.rank() as usize]);
+            let (backend, at) = (seam(device.machine()), addresses[comm.rank() as usize]);
             backend.write(device.index(), at, bytemuck::cast_slice(&values))
         })?;
         rig.each(|comm, stream| graphs[comm.rank() as usize].launch(stream))?;
@@ -211,7 +212,7 @@ fn window_dropped_after_capture(context: &Context) -> Result<()> {
         let sum = (1..=rig.n_ranks()).map(|one| round as f32 * one as f32).sum::<f32>();
         for comm in &rig.comms {
             let (device, mut found) = (comm.device(), [0f32; COUNT]);
-            let (backend, at) = (device.machine().backend(), addresses[comm.rank() as usize]);
+            let (backend, at) = (seam(device.machine()), addresses[comm.rank() as usize]);
             backend.read(device.index(), at, bytemuck::cast_slice_mut(&mut found))?;
             ensure!(found == [sum; COUNT], "rank {}, round {round}: {:?}", comm.rank(), &found[..4]);
         }

@@ -26,7 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
 /// Communicators over all devices, over some of them, and over all in another order.
 fn rigs(context: &Context) -> Result<Vec<Rig>> {
     let machine = context.machine()?;
-    let devices = machine.devices(machine.backend().device_count().min(4))?;
+    let devices = machine.devices(machine.device_count().min(4))?;
     let some: Vec<Device> = devices[..devices.len().div_ceil(2).max(2)].to_vec();
     let turned: Vec<Device> = devices.iter().rev().cloned().collect();
     [devices, some, turned].iter().map(|devices| Rig::on(devices, &CommConfig::default())).collect()

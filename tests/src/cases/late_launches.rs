@@ -3,6 +3,7 @@
 
 use crate::harness::{Case, Context, RunsOn};
 use crate::rig::Rig;
+use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
 use std::mem::offset_of;
 use symmem::backend::{FunctionHandle, LaunchShape};
@@ -112,7 +113,7 @@ fn run(
     for comm in &rig.comms {
         let address = comm.space().address(comm.rank(), Default::default());
         let field = address + offset_of!(DevBaseHeader, timeout_ns) as u64;
-        machine.backend().write(comm.device().index(), field, &TIMEOUT_NS.to_le_bytes())?;
+        seam(&machine).write(comm.device().index(), field, &TIMEOUT_NS.to_le_bytes())?;
     }
     let (mut inputs, mut outputs) = (rig.alloc::<f32>(COUNT)?, rig.alloc::<f32>(COUNT * n_ranks as usize)?);
     for (input, output) in inputs.iter_mut().zip(&mut outputs) {
@@ -121,8 +122,8 @@ fn run(
     }
     let last = n_ranks as usize - 1;
     inputs[last].write(0, &[1000.0; COUNT])?;
-    let module = machine.backend().module_load(n_ranks - 1, SLEEPER, "sleeper")?;
-    let sleeper = machine.backend().function(module, "sleeper")?;
+    let module = seam(&machine).module_load(n_ranks - 1, SLEEPER, "sleeper")?;
+    let sleeper = seam(&machine).function(module, "sleeper")?;
     sleep(&rig.comms[last], &rig.streams[last], sleeper, &inputs[last], sleep_ns)?;
     for _ in 0..n_operations {
         rig.each(|comm, stream| {
@@ -136,7 +137,7 @@ fn run(
     });
     let told = told.collect::<Result<Vec<_>>>()?;
     drop((inputs, outputs, rig));
-    machine.backend().module_unload(module)?;
+    seam(&machine).module_unload(module)?;
     drop(machine);
     context.forget_machines().context("what a run leaves")?;
     Ok(told)
@@ -152,7 +153,7 @@ fn sleep(
     let words = [COUNT as u32, sleep_ns, 1.0f32.to_bits(), 0];
     let argument = [&input.address().to_le_bytes()[..], bytemuck::bytes_of(&words)].concat();
     let shape = LaunchShape { blocks: 1, threads: 1, shared_bytes: 0, waits_itself: false };
-    Ok(comm.device().machine().backend().launch(stream.handle(), sleeper, shape, &argument)?)
+    Ok(seam(comm.device().machine()).launch(stream.handle(), sleeper, shape, &argument)?)
 }
 
 fn launch(

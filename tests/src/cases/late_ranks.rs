@@ -54,7 +54,7 @@ struct Scene {
 impl Scene {
     fn new(context: &Context, host_timeout_ms: u64) -> Result<Self> {
         let machine = context.machine()?;
-        let devices: Vec<Device> = machine.devices(machine.backend().device_count().min(3))?;
+        let devices: Vec<Device> = machine.devices(machine.device_count().min(3))?;
         let memory = UserMemory::on_each(&devices, 4 * COUNT as u64)?;
         let rig = Rig::on(&devices, &CommConfig { host_timeout_ms, ..CommConfig::default() })?;
         Ok(Self { held: devices.iter().map(|_| BTreeMap::new()).collect(), rig, memory })

@@ -26,7 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// Something that lives.
 enum Live {
-    Comm(Comm),
+    Comm(Box<Comm>),
     Window(Window<f32>),
     Stream(Stream),
     Graph(Graph),
@@ -38,7 +38,7 @@ fn random_drop_orders(context: &Context) -> Result<()> {
     let machine = context.machine()?;
     for seed in 0..context.rounds(50, 1000) as u64 {
         let mut random = Random::new(seed);
-        let n_ranks = 2 + random.below(machine.backend().device_count().min(3) as usize - 1) as u32;
+        let n_ranks = 2 + random.below(machine.device_count().min(3) as usize - 1) as u32;
         let rig = Rig::new(&machine, n_ranks)?;
         let mut live = make(rig, &mut random, true).with_context(|| format!("seed {seed}"))?;
         random.shuffle(&mut live);
@@ -100,7 +100,7 @@ fn make(mut rig: Rig, random: &mut Random, replays: bool) -> Result<Vec<Live>> {
         rig.synchronize()?;
     }
     live.extend(data.into_iter().map(Live::Window));
-    live.extend(rig.comms.into_iter().map(Live::Comm));
+    live.extend(rig.comms.into_iter().map(Box::new).map(Live::Comm));
     live.extend(rig.streams.into_iter().map(Live::Stream));
     Ok(live)
 }
@@ -138,7 +138,7 @@ fn different_orders(context: &Context) -> Result<()> {
     let machine = context.machine()?;
     for seed in 0..context.rounds(5, 200) as u64 {
         let mut random = Random::new(seed);
-        let mut rig = Rig::new(&machine, machine.backend().device_count().min(3))?;
+        let mut rig = Rig::new(&machine, machine.device_count().min(3))?;
         let mut held: Vec<Vec<Window<f32>>> = rig.comms.iter().map(|_| Vec::new()).collect();
         for _ in 0..12 {
             let new = rig.alloc::<f32>(1 + random.below(1000))?;
@@ -184,7 +184,7 @@ fn dropped_under_an_operation(context: &Context) -> Result<()> {
 /// A registration does not wait for a rank whose kernel waits for a peer.
 fn registering_while_a_peer_works(context: &Context) -> Result<()> {
     let machine = context.machine()?;
-    let mut rig = Rig::new(&machine, machine.backend().device_count().min(3))?;
+    let mut rig = Rig::new(&machine, machine.device_count().min(3))?;
     for count in [64, 1 << 18] {
         let mut data = rig.alloc::<f32>(count)?;
         for window in &mut data {

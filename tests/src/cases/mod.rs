@@ -13,6 +13,8 @@ mod late_launches;
 mod late_ranks;
 mod lifetimes;
 mod matrix;
+mod memory_models;
+mod multicast;
 mod prepare;
 pub(crate) mod processes;
 mod registration;
@@ -37,6 +39,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         registration::cases(),
         registration_errors::cases(),
         windows::cases(),
+        multicast::cases(),
         deregistration::cases(),
         groups::cases(),
         late_ranks::cases(),
@@ -48,6 +51,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         faults::cases(),
         vectors::cases(),
         determinism::cases(),
+        memory_models::cases(),
     ];
     topics.into_iter().flatten().collect()
 }

@@ -36,7 +36,7 @@ fn windows_at(rig: &Rig, memory: &[UserMemory], offset: u64, count: usize) -> Re
 
 fn made(context: &Context, n_ranks: u32, config: &CommConfig) -> Result<(Rig, Vec<Device>)> {
     let machine = context.machine()?;
-    let devices = machine.devices(n_ranks.min(machine.backend().device_count()))?;
+    let devices = machine.devices(n_ranks.min(machine.device_count()))?;
     Ok((Rig::on(&devices, config)?, devices))
 }
 

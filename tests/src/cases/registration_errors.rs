@@ -30,7 +30,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn made(context: &Context) -> Result<(Rig, Vec<Device>, Vec<UserMemory>)> {
     let machine = context.machine()?;
-    let devices = machine.devices(machine.backend().device_count().min(3))?;
+    let devices = machine.devices(machine.device_count().min(3))?;
     let memory = UserMemory::on_each(&devices, LEN_BYTES)?;
     Ok((Rig::on(&devices, &CommConfig::default())?, devices, memory))
 }

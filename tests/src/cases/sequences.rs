@@ -98,7 +98,7 @@ fn every_order(
 /// The plan chooses by size: packets and barriers, few blocks and many, every collective.
 fn one_communicator_mixes_algorithms(context: &Context) -> Result<()> {
     let machine = context.machine()?;
-    let n_ranks = machine.backend().device_count().min(5);
+    let n_ranks = machine.device_count().min(5);
     let mut rig = Rig::with(&machine, n_ranks, &every_op())?;
     let mut field = Field::new(&rig, (LARGE_BYTES as usize + 4096) * n_ranks as usize, 5)?;
     let (mut random, mut seen) = (Random::new(6), Vec::new());
@@ -173,7 +173,7 @@ fn devices_in_another_order(context: &Context) -> Result<()> {
 /// leave the choice to the plan.
 fn same_bits(context: &Context) -> Result<()> {
     let machine = context.machine()?;
-    let n_ranks = machine.backend().device_count().min(3);
+    let n_ranks = machine.device_count().min(3);
     let algorithms: Vec<_> =
         kinds().into_iter().filter(|kind| kind.0 == Collective::AllReduce).map(|kind| kind.1).collect();
     for dtype in Dtype::ALL {

@@ -2,6 +2,7 @@
 
 use crate::harness::{Case, Context};
 use crate::random::Random;
+use crate::seam::seam;
 use crate::user_memory::UserMemory;
 use anyhow::{Result, ensure};
 use std::os::fd::AsFd;
@@ -124,7 +125,7 @@ fn rights_come_and_go(context: &Context) -> Result<()> {
         ensure!(vector.access(1) == access);
         if access != Access::None {
             let mut found = [0; 8];
-            machine.backend().read(1, address + 8, &mut found)?;
+            seam(&machine).read(1, address + 8, &mut found)?;
             ensure!(u64::from_le_bytes(found) == values(1, 2)[1], "{access:?}");
         }
         ensure!(vector.to_vec()? == values(1, 100), "{access:?}");

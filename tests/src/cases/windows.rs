@@ -5,6 +5,7 @@ use crate::expect::{error_of, expect, kind};
 use crate::harness::{Case, Context, RunsOn};
 use crate::random::Random;
 use crate::rig::Rig;
+use crate::seam::seam;
 use crate::user_memory::UserMemory;
 use anyhow::{Context as _, Result, ensure};
 use std::time::Duration;
@@ -30,7 +31,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn made(context: &Context) -> Result<(Rig, Vec<Device>)> {
     let machine = context.machine()?;
-    let devices = machine.devices(machine.backend().device_count().min(3))?;
+    let devices = machine.devices(machine.device_count().min(3))?;
     Ok((Rig::on(&devices, &CommConfig::default())?, devices))
 }
 
@@ -287,7 +288,7 @@ fn refused_for_rank_1(rig: &Rig, addresses: &[u64], words: &[&str]) -> Result<()
 fn not_from_vmm(context: &Context) -> Result<()> {
     let (rig, devices) = made(context)?;
     let memory = UserMemory::on_each(&devices, 1)?;
-    let backend = devices[1].machine().backend();
+    let backend = seam(devices[1].machine());
     let pinned = backend.host_alloc(4096)?;
     let mut addresses: Vec<u64> = memory.iter().map(UserMemory::address).collect();
     addresses[1] = pinned.device;
@@ -299,7 +300,7 @@ fn not_from_vmm(context: &Context) -> Result<()> {
 fn not_exportable(context: &Context) -> Result<()> {
     let (rig, devices) = made(context)?;
     let memory = UserMemory::on_each(&devices, 1)?;
-    let (backend, sim) = (devices[1].machine().backend(), context.sim().context("a simulated machine")?);
+    let (backend, sim) = (seam(devices[1].machine()), context.sim().context("a simulated machine")?);
     let len_bytes = devices[1].granularity_bytes()?;
     let physical = sim.create_unexportable(1, len_bytes)?;
     let address = backend.address_reserve(len_bytes, len_bytes, 0)?;

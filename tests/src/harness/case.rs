@@ -14,6 +14,9 @@ pub(crate) enum RunsOn {
     Sim,
     /// The simulated machine, in a process of its own: the case counts what the process holds.
     SimAlone,
+    /// The simulated machine with multicast: a program that uses it on GPUs can disturb a fabric that others share. Not
+    /// where the environment switches it off.
+    SimMulticast,
     /// A host without GPUs, whatever the device asked for.
     HostWithoutGpu,
 }

@@ -48,7 +48,7 @@ pub(crate) fn run(case: &Case, kind: MachineKind, full: bool) -> Result<()> {
 
 fn find(name: &str, kind: MachineKind, full: bool) -> Result<Case> {
     let gpus = match kind {
-        MachineKind::Cuda => symmem::Machine::cuda()?.backend().device_count(),
+        MachineKind::Cuda => symmem::Machine::cuda()?.device_count(),
         MachineKind::Sim => 0,
     };
     let cases = crate::cases::all(full, gpus);

@@ -8,6 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use symmem::backend::MachineKind;
+use symmem::multicast_switch::MulticastSwitch;
 
 /// After this long a case on GPUs is killed.
 const GPU_TIMEOUT: Duration = Duration::from_secs(120);
@@ -28,9 +29,7 @@ impl Gpus {
             return Self { found: Err("the simulated machine was asked for".into()) };
         }
         let machine = symmem::Machine::cuda();
-        Self {
-            found: machine.map(|machine| machine.backend().device_count()).map_err(|error| error.to_string()),
-        }
+        Self { found: machine.map(|machine| machine.device_count()).map_err(|error| error.to_string()) }
     }
 
     /// How many there are; 0 if none, or none wanted.
@@ -52,7 +51,11 @@ pub(crate) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial>
     let one_at_a_time = Arc::new(Mutex::new(()));
     for case in cases {
         if options.device != DeviceChoice::Cuda || case.runs_on == RunsOn::HostWithoutGpu {
-            let fate = if case.runs_on == RunsOn::HostWithoutGpu { without_gpu() } else { Fate::Run };
+            let fate = match case.runs_on {
+                RunsOn::HostWithoutGpu => without_gpu(),
+                RunsOn::SimMulticast => with_multicast(),
+                _ => Fate::Run,
+            };
             let (its, full) = (case.clone(), options.full);
             let run = move || match its.runs_on {
                 RunsOn::SimAlone => {
@@ -61,6 +64,10 @@ pub(crate) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial>
                 _ => run_on_sim(its, full),
             };
             trials.push(trial(format!("sim::{}", case.name), fate, &mut skipped, run));
+        }
+        if options.device != DeviceChoice::Sim && case.runs_on == RunsOn::SimMulticast {
+            let fate = Fate::Skip("multicast is tried on the simulated machine alone".into());
+            trials.push(trial(format!("cuda::{}", case.name), fate, &mut skipped, || Ok(())));
         }
         if options.device != DeviceChoice::Sim && case.runs_on == RunsOn::Both {
             let (name, full, lock) = (case.name.clone(), options.full, one_at_a_time.clone());
@@ -108,8 +115,15 @@ fn on_gpus(case: &Case, choice: DeviceChoice, gpus: &Gpus) -> Fate {
 
 fn without_gpu() -> Fate {
     match symmem::Machine::cuda() {
-        Ok(machine) => Fate::Skip(format!("this host has {} GPUs", machine.backend().device_count())),
+        Ok(machine) => Fate::Skip(format!("this host has {} GPUs", machine.device_count())),
         Err(_) => Fate::Run,
+    }
+}
+
+fn with_multicast() -> Fate {
+    match MulticastSwitch::from_env() {
+        MulticastSwitch::On => Fate::Run,
+        MulticastSwitch::Off { by } => Fate::Skip(format!("multicast is switched off by {by}")),
     }
 }
 

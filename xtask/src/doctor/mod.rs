@@ -77,10 +77,10 @@ fn multicast() -> Finding {
         Ok(value) => format!("{name}={value}"),
         Err(_) => format!("{name} is not set"),
     });
-    let text = if switch.is_on() {
-        "allowed where the devices have it; no kernel uses it yet".into()
-    } else {
-        switch.to_string()
+    let text = match (switch.is_on(), MulticastSwitch::wish(|name| std::env::var(name).ok())) {
+        (false, _) => switch.to_string(),
+        (true, Some(true)) => "on where all devices have it; no collective uses it yet".into(),
+        (true, _) => "on on the simulated machine; on GPUs only with SYMMEM_MULTICAST=1".into(),
     };
     Finding::new("multicast", text).tried(values.into())
 }

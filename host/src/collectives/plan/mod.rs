@@ -6,6 +6,7 @@
 mod tuning;
 
 use crate::backend::LaunchShape;
+use crate::kernels::THREADS_MAX;
 use crate::{ErrorKind, Result};
 use std::fmt;
 use symmem_device::kernels::{Algorithm, Collective, Dtype, KernelSpec, Op, find};
@@ -39,6 +40,8 @@ pub struct Capabilities {
     pub algorithm: Option<Algorithm>,
     /// Blocks per launch, if they are not to be chosen.
     pub ctas: Option<u32>,
+    /// Most threads per block, if they are not to be chosen.
+    pub threads: Option<u32>,
 }
 
 /// A choice.
@@ -196,7 +199,9 @@ fn shape(algorithm: Algorithm, bytes: u64, problem: &Problem) -> LaunchShape {
     let n_parts = if form.is_divided { u64::from(problem.n_ranks.max(1)) } else { 1 };
     let slots = bytes.div_ceil(form.slot_bytes).div_ceil(n_parts).max(1);
     let threads_wanted = slots.div_ceil(form.slots_per_thread.into());
-    let (threads_min, threads_max) = (u64::from(form.threads.0), u64::from(form.threads.1));
+    let limit = problem.capabilities.threads.map_or(THREADS_MAX, |threads| threads.next_multiple_of(32));
+    let [threads_min, threads_max] =
+        [form.threads.0, form.threads.1].map(|threads| u64::from(threads.min(limit.clamp(32, THREADS_MAX))));
     let small_blocks = threads_wanted.div_ceil(threads_min).min(form.blocks_small.into());
     let threads = threads_wanted.div_ceil(small_blocks).next_multiple_of(32).clamp(threads_min, threads_max);
     let blocks = limited(threads_wanted.div_ceil(threads), form.blocks_max, problem);
@@ -212,7 +217,6 @@ fn limited(blocks: u64, algorithm_max: u32, problem: &Problem) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::THREADS_MAX;
     use proptest::prelude::*;
 
     fn problem() -> impl Strategy<Value = Problem> {
@@ -220,15 +224,15 @@ mod tests {
         let dtype = prop::sample::select(Dtype::ALL);
         let collective = prop::sample::select(Collective::ALL);
         let wanted = prop::option::of(prop::sample::select(Algorithm::ALL));
-        let ctas = prop::option::of(1u32..1000);
-        let values = (collective, 0u64..1 << 40, dtype, op, 1u32..=72, 1u32..600, wanted, ctas);
-        values.prop_map(|(collective, count, dtype, op, n_ranks, blocks_max, algorithm, ctas)| Problem {
+        let limits = (prop::option::of(1u32..1000), prop::option::of(1u32..1000));
+        let values = (collective, 0u64..1 << 40, dtype, op, 1u32..=72, 1u32..600, wanted, limits);
+        values.prop_map(|(collective, count, dtype, op, n_ranks, blocks_max, algorithm, limits)| Problem {
             collective,
             count,
             dtype,
             op: (collective != Collective::AllGather).then_some(op),
             n_ranks,
-            capabilities: Capabilities { sm: 90, blocks_max, algorithm, ctas },
+            capabilities: Capabilities { sm: 90, blocks_max, algorithm, ctas: limits.0, threads: limits.1 },
         })
     }
 
@@ -248,7 +252,7 @@ mod tests {
     }
 
     fn on_two(collective: Collective, count: u64, dtype: Dtype, algorithm: Option<Algorithm>) -> Problem {
-        let capabilities = Capabilities { sm: 90, blocks_max: 132, algorithm, ctas: None };
+        let capabilities = Capabilities { sm: 90, blocks_max: 132, algorithm, ctas: None, threads: None };
         let op = (collective != Collective::AllGather).then_some(Op::Sum);
         Problem { collective, count, dtype, op, n_ranks: 2, capabilities }
     }

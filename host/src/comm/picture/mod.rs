@@ -3,19 +3,22 @@
 mod svg;
 
 use crate::backend::PhysicalHandle;
-use crate::symmetric::ledger::Mapped;
-use crate::symmetric::{SymmetricSpace, WindowInner};
+use crate::comm::{Comm, lock};
+use crate::symmetric::ledger::{Bound, Mapped};
+use crate::symmetric::{FlatOffset, Multicast, SymmetricSpace, WindowInner};
 use std::fmt;
 use std::sync::Arc;
 
 /// What is drawn.
 #[derive(Debug)]
-pub(crate) struct Picture {
-    pub(crate) comm_id: u64,
-    pub(crate) rank: u32,
-    pub(crate) n_ranks: u32,
+struct Picture {
+    comm_id: u64,
+    rank: u32,
+    n_ranks: u32,
     base: u64,
     stride_bytes: u64,
+    /// Where the multicast space is, or why there is none.
+    multicast: String,
     /// By offset.
     rows: Vec<Row>,
 }
@@ -27,6 +30,8 @@ struct Row {
     /// Each rank's mapping; `None` if this process has none of that rank here.
     cells: Vec<Option<Cell>>,
     windows: Vec<Label>,
+    /// Why it has no multicast where the communicator has.
+    unicast_because: Option<String>,
 }
 
 /// One rank's mapping.
@@ -35,6 +40,7 @@ struct Cell {
     len_bytes: u64,
     physical: PhysicalHandle,
     devices: Vec<u32>,
+    has_multicast: bool,
 }
 
 /// A window that starts in a row.
@@ -46,10 +52,29 @@ struct Label {
     user_address: Option<u64>,
 }
 
+impl Comm {
+    /// The symmetric space as text: what this process has mapped of each rank and where, the physical memory behind it,
+    /// who may access it, what is bound to multicast and why what is not is not, and this rank's windows.
+    pub fn describe(&self) -> String {
+        self.picture().to_string()
+    }
+
+    /// As [`Self::describe`], as a drawing in SVG.
+    pub fn describe_svg(&self) -> String {
+        self.picture().svg()
+    }
+
+    fn picture(&self) -> Picture {
+        let windows = lock(&self.shared.windows).live();
+        Picture::new((self.id, self.rank, self.n_ranks()), &self.space, &self.multicast, &windows)
+    }
+}
+
 impl Picture {
-    pub(crate) fn new(
+    fn new(
         (comm_id, rank, n_ranks): (u64, u32, u32),
         space: &SymmetricSpace,
+        multicast: &Multicast,
         windows: &[Arc<WindowInner>],
     ) -> Self {
         let mut rows: Vec<Row> = Vec::new();
@@ -65,7 +90,18 @@ impl Picture {
             row.into_iter().for_each(|row| row.windows.push(Label::new(window)));
         }
         rows.iter_mut().for_each(|row| row.windows.sort_by_key(|label| (label.flat_bytes, label.number)));
-        Self { comm_id, rank, n_ranks, base: space.base_uc(), stride_bytes: space.stride_bytes(), rows }
+        let multicast = match multicast {
+            Multicast::On(its) => {
+                let (address, object) = (its.address(FlatOffset::new(0)), its.object().handle().0);
+                format!(
+                    "multicast space: {} from {address:#x}, object {object:#x}",
+                    human(space.stride_bytes())
+                )
+            }
+            Multicast::Off { reason } => format!("no multicast: {reason}"),
+        };
+        let (base, stride_bytes) = (space.base_uc(), space.stride_bytes());
+        Self { comm_id, rank, n_ranks, base, stride_bytes, multicast, rows }
     }
 
     fn title(&self) -> String {
@@ -88,13 +124,18 @@ impl Picture {
 
 impl Row {
     fn new(flat_bytes: u64, n_ranks: u32) -> Self {
-        Self { flat_bytes, cells: (0..n_ranks).map(|_| None).collect(), windows: Vec::new() }
+        let cells = (0..n_ranks).map(|_| None).collect();
+        Self { flat_bytes, cells, windows: Vec::new(), unicast_because: None }
     }
 
     fn put(&mut self, mapped: Mapped) {
-        let Mapped { rank, len_bytes, physical, devices, .. } = mapped;
+        let Mapped { rank, len_bytes, physical, devices, multicast, .. } = mapped;
+        let has_multicast = multicast == Bound::Yes;
         if let Some(cell) = self.cells.get_mut(rank as usize) {
-            *cell = Some(Cell { len_bytes, physical, devices });
+            *cell = Some(Cell { len_bytes, physical, devices, has_multicast });
+        }
+        if let Bound::Refused { reason } = multicast {
+            self.unicast_because.get_or_insert(reason);
         }
     }
 
@@ -133,7 +174,8 @@ impl fmt::Display for Label {
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let devices: Vec<_> = self.devices.iter().map(u32::to_string).collect();
-        write!(f, "{:#x}, {}, rw {}", self.physical.0, human(self.len_bytes), devices.join(" "))
+        write!(f, "{:#x}, {}, rw {}", self.physical.0, human(self.len_bytes), devices.join(" "))?;
+        if self.has_multicast { write!(f, ", mc") } else { Ok(()) }
     }
 }
 
@@ -141,7 +183,11 @@ impl fmt::Display for Cell {
 impl fmt::Display for Picture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.title())?;
-        writeln!(f, "each cell: physical handle, length, rights of devices (rw: load and store)\n")?;
+        writeln!(f, "{}", self.multicast)?;
+        writeln!(
+            f,
+            "each cell: physical handle, length, rights of devices (rw: load and store), mc if bound to multicast\n"
+        )?;
         let texts: Vec<Vec<String>> =
             self.rows.iter().map(|row| row.cells.iter().map(cell_text).collect()).collect();
         let width = texts.iter().flatten().map(String::len).max().unwrap_or(0).max("rank 00".len());
@@ -153,6 +199,7 @@ impl fmt::Display for Picture {
             cells.iter().try_for_each(|cell| write!(f, " │ {cell:<width$}"))?;
             writeln!(f)?;
             row.name().map_or(Ok(()), |name| writeln!(f, "  {name}"))?;
+            row.unicast_because.iter().try_for_each(|reason| writeln!(f, "  unicast alone: {reason}"))?;
             row.windows.iter().try_for_each(|label| writeln!(f, "  └ {label}"))?;
         }
         let (end, free) = self.free();
@@ -181,7 +228,8 @@ mod tests {
 
     fn picture() -> Picture {
         let cell = |physical, len_bytes| {
-            Some(Cell { len_bytes, physical: PhysicalHandle(physical), devices: vec![0, 1] })
+            let (physical, devices) = (PhysicalHandle(physical), vec![0, 1]);
+            Some(Cell { len_bytes, physical, devices, has_multicast: physical.0 == 1 })
         };
         let mut windows = Row::new(4 << 20, 2);
         windows.cells = vec![cell(7, 2 << 20), cell(8, 4 << 20)];
@@ -189,6 +237,7 @@ mod tests {
             Label { number: 0, flat_bytes: 4 << 20, len_bytes: 4096, user_address: None },
             Label { number: 3, flat_bytes: (4 << 20) + 512, len_bytes: 100, user_address: Some(0xbeef00) },
         ];
+        windows.unicast_because = Some("rank 1 failed".into());
         let mut base = Row::new(0, 2);
         base.cells = vec![cell(1, 4 << 20), None];
         Picture {
@@ -197,6 +246,7 @@ mod tests {
             n_ranks: 2,
             base: 0x7000,
             stride_bytes: 64 << 20,
+            multicast: "multicast space: 64 MiB from 0x9000, object 0x3".into(),
             rows: vec![base, windows],
         }
     }
@@ -207,8 +257,11 @@ mod tests {
         for needle in [
             "communicator 5",
             "2 ranks × 64 MiB from 0x7000",
-            "0x400000       │ 0x7, 2 MiB, rw 0 1 │ 0x8, 4 MiB, rw 0 1",
+            "0x400000       │ 0x7, 2 MiB, rw 0 1     │ 0x8, 4 MiB, rw 0 1",
             "DevBase",
+            "0x1, 4 MiB, rw 0 1, mc",
+            "multicast space: 64 MiB from 0x9000, object 0x3\n",
+            "  unicast alone: rank 1 failed\n",
             "│ –",
             "window 0: 4 KiB at 0x400000\n",
             "window 3: 100 bytes at 0x400200, the caller's 0xbeef00",

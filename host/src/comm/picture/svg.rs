@@ -1,10 +1,10 @@
 //! The picture as a drawing: a column a rank, a box a mapping, windows inside. Heights are not to scale.
 
 use super::{Label, Picture, Row, cell_text, human};
-use std::fmt::Write;
+use crate::svg::Svg;
 
 const LEFT: u32 = 110;
-const TOP: u32 = 70;
+const TOP: u32 = 88;
 const GAP: u32 = 14;
 /// Height of a line of text.
 const LINE: u32 = 18;
@@ -14,16 +14,15 @@ const PAD: u32 = 8;
 
 impl Picture {
     /// The drawing, as one SVG element.
-    pub(crate) fn svg(&self) -> String {
+    pub(super) fn svg(&self) -> String {
         let heights: Vec<u32> = self.rows.iter().map(height).collect();
         let bottom = TOP + heights.iter().map(|height| height + GAP).sum::<u32>();
-        let width = (self.x(self.n_ranks)).max(2 * GAP + text_width(&self.title()));
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{}\" font-family=\"monospace\" \
-             font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-            bottom + 2 * LINE
-        );
+        let widest = text_width(&self.title()).max(text_width(&self.multicast));
+        let width = self.x(self.n_ranks).max(2 * GAP + widest);
+        let size = (f64::from(width), f64::from(bottom + 2 * LINE));
+        let mut svg = Svg::new(size, "font-family=\"monospace\" font-size=\"12\"");
         text(&mut svg, GAP, 24, &self.title());
+        text(&mut svg, GAP, 24 + LINE, &self.multicast);
         for rank in 0..self.n_ranks {
             text(&mut svg, self.x(rank), TOP - PAD, &format!("rank {rank}"));
         }
@@ -35,11 +34,10 @@ impl Picture {
         let (end, free) = self.free();
         text(&mut svg, GAP, y + LINE, &format!("{end:#x}"));
         text(&mut svg, LEFT, y + LINE, &format!("{} never used", human(free)));
-        svg.push_str("</svg>\n");
-        svg
+        svg.finish()
     }
 
-    fn draw_row(&self, svg: &mut String, row: &Row, y: u32, height: u32) {
+    fn draw_row(&self, svg: &mut Svg, row: &Row, y: u32, height: u32) {
         let width = self.column_width();
         text(svg, GAP, y + LINE, &format!("{:#x}", row.flat_bytes));
         for (rank, cell) in (0..self.n_ranks).zip(&row.cells) {
@@ -60,7 +58,9 @@ impl Picture {
             true => label.to_string(),
             false => Label { user_address: None, ..*label }.to_string(),
         };
-        row.name().map(str::to_owned).into_iter().chain(row.windows.iter().map(window)).collect()
+        let name = row.name().map(str::to_owned);
+        let unicast = row.unicast_because.iter().map(|reason| format!("unicast alone: {reason}"));
+        name.into_iter().chain(unicast).chain(row.windows.iter().map(window)).collect()
     }
 
     /// Left edge of a rank's column.
@@ -84,19 +84,16 @@ fn text_width(text: &str) -> u32 {
 }
 
 fn height(row: &Row) -> u32 {
-    let n_lines = row.windows.len() as u32 + u32::from(row.name().is_some());
+    let n_other = u32::from(row.name().is_some()) + u32::from(row.unicast_because.is_some());
+    let n_lines = row.windows.len() as u32 + n_other;
     LINE + PAD + n_lines * (LINE + 4) + 4
 }
 
-fn rect(svg: &mut String, x: u32, y: u32, width: u32, height: u32, fill: &str) {
-    let drawn = writeln!(
-        svg,
-        "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"3\" fill=\"{fill}\" stroke=\"#556\"/>"
-    );
-    drawn.expect("a string takes everything");
+fn rect(svg: &mut Svg, x: u32, y: u32, width: u32, height: u32, fill: &str) {
+    let attributes = format!("rx=\"3\" fill=\"{fill}\" stroke=\"#556\"");
+    svg.rect((x.into(), y.into()), (width.into(), height.into()), &attributes);
 }
 
-fn text(svg: &mut String, x: u32, y: u32, content: &str) {
-    let escaped = content.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    writeln!(svg, "<text x=\"{x}\" y=\"{y}\">{escaped}</text>").expect("a string takes everything");
+fn text(svg: &mut Svg, x: u32, y: u32, content: &str) {
+    svg.text((x.into(), y.into()), "", content);
 }

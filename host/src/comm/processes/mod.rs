@@ -20,6 +20,8 @@ mod frame;
 mod mesh;
 mod reader;
 mod seat;
+#[cfg(all(test, feature = "sim"))]
+mod steps;
 mod tcp;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,8 @@ use std::ffi::{CStr, c_char};
 
 /// The call succeeded.
 pub(in crate::cuda) const SUCCESS: u32 = CUresult::CUDA_SUCCESS as u32;
+/// An argument, or an attribute that this driver does not know.
+pub(in crate::cuda) const INVALID_VALUE: u32 = CUresult::CUDA_ERROR_INVALID_VALUE as u32;
 /// There is no GPU, or no driver.
 pub(in crate::cuda) const NO_DEVICE: u32 = CUresult::CUDA_ERROR_NO_DEVICE as u32;
 /// A name was not found.

@@ -3,7 +3,7 @@
 
 #![allow(non_upper_case_globals)]
 
-use super::symbol::driver_functions;
+use super::symbol::{Symbol, driver_functions};
 use cust_raw::*;
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
@@ -69,11 +69,35 @@ driver_functions! { by hand {
         dependencies: *mut *const CUgraphNode, num_dependencies: *mut usize
     );
     fn cuStreamGetCtx(h_stream: CUstream, context: *mut CUcontext);
+    // CUDA 12.1; `library` refuses these names where multicast is switched off.
+    fn cuMulticastGetGranularity(granularity: *mut usize, prop: *const MulticastProperties, option: c_uint);
+    fn cuMulticastCreate(handle: *mut CUmemGenericAllocationHandle, prop: *const MulticastProperties);
+    fn cuMulticastAddDevice(handle: CUmemGenericAllocationHandle, dev: CUdevice);
+    fn cuMulticastBindMem(
+        handle: CUmemGenericAllocationHandle, offset: usize, memory: CUmemGenericAllocationHandle,
+        memory_offset: usize, size: usize, flags: c_ulonglong
+    );
+    fn cuMulticastUnbind(handle: CUmemGenericAllocationHandle, dev: CUdevice, offset: usize, size: usize);
     // CUDA 11.8.
     fn cuLaunchKernelEx(
         config: *const LaunchConfig, function: CUfunction, parameters: *mut *mut c_void, extra: *mut *mut c_void
     );
 } }
+
+/// `cuDeviceGetAttribute` with a plain number for the attribute: `cust_raw`'s enum lacks some.
+pub(in crate::cuda) static DEVICE_ATTRIBUTE: Symbol<
+    unsafe extern "C" fn(*mut c_int, c_int, CUdevice) -> u32,
+    // SAFETY: the signature is the one in `cuda.h`; a C enum is an `int`.
+> = unsafe { Symbol::new("cuDeviceGetAttribute") };
+
+/// `CUmulticastObjectProp`.
+#[repr(C)]
+pub(in crate::cuda) struct MulticastProperties {
+    pub(in crate::cuda) n_devices: c_uint,
+    pub(in crate::cuda) len_bytes: usize,
+    pub(in crate::cuda) handle_types: c_ulonglong,
+    pub(in crate::cuda) flags: c_ulonglong,
+}
 
 /// `CUlaunchConfig`.
 #[repr(C)]
@@ -106,4 +130,5 @@ impl Attribute {
 const _: () = {
     assert!(size_of::<LaunchConfig>() == 56);
     assert!(size_of::<Attribute>() == 72);
+    assert!(size_of::<MulticastProperties>() == 32);
 };

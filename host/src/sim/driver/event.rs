@@ -69,7 +69,7 @@ impl Driver {
         const CALL: &str = "cuEventQuery";
         match &find(&self.events, event, CALL)?.record {
             Record::Never => Ok(true),
-            Record::Task(task) => Ok(self.tasks.is_done(*task)),
+            Record::Task(task) => Ok(self.tasks.is_known_done(*task)),
             Record::Failed(error) => Err(error.clone()),
             Record::Captured { capture, .. } => {
                 let capture = *capture;

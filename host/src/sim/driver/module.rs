@@ -21,7 +21,7 @@ pub(crate) const BLOCK_SHARED_BYTES_MAX: u32 = 227 << 10;
 pub(super) struct LoadedModule {
     device: u32,
     origin: String,
-    kernels: Vec<Arc<Kernel>>,
+    pub(super) kernels: Vec<Arc<Kernel>>,
     statics: Option<Statics>,
 }
 

@@ -52,7 +52,7 @@ impl Driver {
         let stream = find_mut(&mut self.streams, handle, call)?;
         match stream.error.take() {
             Some(error) => Err(error),
-            None => Ok(stream.tail.is_none_or(|tail| self.tasks.is_done(tail))),
+            None => Ok(stream.tail.is_none_or(|tail| self.tasks.is_known_done(tail))),
         }
     }
 

@@ -8,6 +8,22 @@ use std::sync::Arc;
 /// Names a task. Numbers are not used again.
 pub(crate) type TaskId = u64;
 
+/// What the host does that orders work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// It puts in a task that comes behind others.
+    Added {
+        /// The task.
+        task: TaskId,
+        /// What it comes behind.
+        after: Vec<TaskId>,
+        /// It is a kernel; else it only joins what it comes behind.
+        is_kernel: bool,
+    },
+    /// It learns that a task is done.
+    Known(TaskId),
+}
+
 #[derive(Debug)]
 struct Task {
     /// The kernel; `None` only joins what it waits for.
@@ -24,6 +40,8 @@ pub(crate) struct Tasks {
     next: TaskId,
     unfinished: HashMap<TaskId, Task>,
     ready: VecDeque<(TaskId, Arc<Launch>)>,
+    /// What nobody has asked for yet.
+    order: Vec<Order>,
 }
 
 impl Tasks {
@@ -45,6 +63,7 @@ impl Tasks {
     ) -> TaskId {
         let id = self.next;
         self.next += 1;
+        self.order.push(Order::Added { task: id, after: after.to_vec(), is_kernel: launch.is_some() });
         let mut n_unfinished = 0;
         for earlier in after {
             if let Some(earlier) = self.unfinished.get_mut(earlier) {
@@ -62,6 +81,20 @@ impl Tasks {
     /// Whether a task is done, or was dropped.
     pub(crate) fn is_done(&self, id: TaskId) -> bool {
         !self.unfinished.contains_key(&id)
+    }
+
+    /// As [`Self::is_done`], asked by the host: what it does later comes behind the task.
+    pub(crate) fn is_known_done(&mut self, id: TaskId) -> bool {
+        let is_done = self.is_done(id);
+        if is_done {
+            self.order.push(Order::Known(id));
+        }
+        is_done
+    }
+
+    /// What has ordered work since the last call.
+    pub(crate) fn take_order(&mut self) -> Vec<Order> {
+        std::mem::take(&mut self.order)
     }
 
     /// Marks a task done and starts what waited for it alone.
@@ -92,6 +125,11 @@ impl Tasks {
     /// Takes the next kernel that may start.
     pub(crate) fn take_ready(&mut self) -> Option<(TaskId, Arc<Launch>)> {
         self.ready.pop_front()
+    }
+
+    /// Whether nothing is unfinished.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.unfinished.is_empty()
     }
 
     /// Drops everything unfinished.

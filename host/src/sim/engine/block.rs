@@ -2,28 +2,24 @@
 
 use super::barrier::{Barriers, Released};
 use super::poll::PollTable;
-use super::probe::Probe;
+use super::probe::{Begun, Meeting, Probe, Who};
 use super::warp::{self, LANES, Warp};
-use crate::sim::driver::module::Launch;
-use crate::sim::driver::task::TaskId;
-use crate::sim::interface::{BlockBarrier, Fault, WarpRequest};
+use crate::sim::interface::{BlockBarrier, Fault, WarpOp, WarpRequest};
 use crate::sim::ptx::Kernel;
+use crate::sim::ptx::instruction::Instruction;
 use crate::sim::thread::{ThreadState, resume_with};
 use std::sync::Arc;
 
 /// A launch that has begun.
 #[derive(Debug)]
 pub(super) struct Grid<P: Probe> {
-    pub(super) task: TaskId,
-    pub(super) launch: Arc<Launch>,
+    pub(super) begun: Begun,
     /// Numbers of blocks that have not started.
     pub(super) waiting: Vec<u32>,
     /// Blocks that are resident.
     pub(super) n_resident: u32,
-    /// What its threads start with.
-    pub(super) first: P::Thread,
-    /// What the threads that exited knew, joined.
-    pub(super) last: P::Thread,
+    /// What the threads that exited knew.
+    pub(super) joined: P::Joined,
 }
 
 /// What a thread does.
@@ -78,17 +74,26 @@ impl<P: Probe> Storage<P> {
     }
 
     /// Makes it the memory of a block that has not begun.
-    fn reset(&mut self, grid: &Grid<P>) {
-        let (kernel, shape) = (&grid.launch.function.kernel, grid.launch.shape);
+    fn reset(&mut self, grid: &Grid<P>, number: u32, probe: &mut P) {
+        let launch = &grid.begun.launch;
+        let (kernel, shape) = (&launch.function.kernel, launch.shape);
         let n_registers = kernel.n_registers as usize;
         // Registers that are there already are overwritten when the threads start.
         self.registers.resize(n_registers * shape.threads as usize, 0);
         self.shared.clear();
         self.shared.resize((kernel.shared_bytes + shape.shared_bytes) as usize, 0);
+        let who = Who {
+            launch: grid.begun.number,
+            device: launch.function.device,
+            block: number,
+            thread: 0,
+            pc: 0,
+        };
+        let first = probe.begin_block(who, shape.threads);
         self.lanes.clear();
         self.lanes.extend((0..shape.threads as usize).map(|thread| Lane {
             state: ThreadState::new(kernel, &mut self.registers[thread * n_registers..][..n_registers]),
-            probed: grid.first.clone(),
+            probed: probe.begin_thread(&first, thread as u32),
             activity: Activity::Runs,
             n_neutral: 0,
             polls: PollTable::default(),
@@ -104,12 +109,13 @@ impl<P: Probe> Block<P> {
         number: u32,
         multiprocessor: u32,
         mut storage: Storage<P>,
+        probe: &mut P,
     ) -> Self {
-        storage.reset(grid);
-        let n_threads = grid.launch.shape.threads;
+        storage.reset(grid, number, probe);
+        let n_threads = grid.begun.launch.shape.threads;
         Self {
             grid: grid_place,
-            kernel: grid.launch.function.kernel.clone(),
+            kernel: grid.begun.launch.function.kernel.clone(),
             number,
             multiprocessor,
             n_live: n_threads,
@@ -117,6 +123,15 @@ impl<P: Probe> Block<P> {
             barriers: Barriers::new(),
             warps: Warp::of_block(n_threads),
         }
+    }
+
+    /// Whether the next instruction of a thread touches memory that other threads see.
+    pub(super) fn touches_memory(&self, thread: u32) -> bool {
+        let pc = self.storage.lanes[thread as usize].state.pc as usize;
+        matches!(
+            self.kernel.code[pc],
+            Instruction::Load { .. } | Instruction::Store { .. } | Instruction::Atomic { .. }
+        )
     }
 
     /// A thread has come to a block barrier. Adds the threads that may go on to `woken`.
@@ -177,7 +192,7 @@ impl<P: Probe> Block<P> {
     }
 
     fn release(&mut self, released: Released, probe: &mut P, woken: &mut Vec<u32>) {
-        self.meet(released.threads.iter().copied(), released.gone_on.iter().copied(), probe);
+        self.meet(Meeting::Block, released.threads.iter().copied(), released.gone_on.iter().copied(), probe);
         for &thread in &released.threads {
             self.resume(thread, [released.result.unwrap_or(0), 0]);
         }
@@ -186,11 +201,14 @@ impl<P: Probe> Block<P> {
 
     fn complete_exchange(&mut self, thread: u32, probe: &mut P, woken: &mut Vec<u32>) -> Result<(), Fault> {
         let first = thread / LANES * LANES;
-        let Some((here, results)) = self.warps[(thread / LANES) as usize].complete(thread % LANES)? else {
-            return Ok(());
+        let warp = &mut self.warps[(thread / LANES) as usize];
+        let how = match warp.op(thread % LANES) {
+            Some(WarpOp::Sync) => Meeting::Warp,
+            _ => Meeting::Exchange,
         };
+        let Some((here, results)) = warp.complete(thread % LANES)? else { return Ok(()) };
         let threads = warp::lanes(here).map(move |lane| first + lane);
-        self.meet(threads.clone(), [].into_iter(), probe);
+        self.meet(how, threads.clone(), [].into_iter(), probe);
         for lane in warp::lanes(here) {
             self.resume(first + lane, results[lane as usize]);
         }
@@ -201,6 +219,7 @@ impl<P: Probe> Block<P> {
     /// Each of these threads learns what the others know, and what those that have gone on know.
     fn meet(
         &mut self,
+        how: Meeting,
         threads: impl Iterator<Item = u32> + Clone,
         gone_on: impl Iterator<Item = u32>,
         probe: &mut P,
@@ -209,13 +228,15 @@ impl<P: Probe> Block<P> {
             return;
         }
         let lanes = &mut self.storage.lanes;
-        let Some(first) = threads.clone().next() else { return };
-        let mut together = lanes[first as usize].probed.clone();
+        let mut joined = P::Joined::default();
         for thread in threads.clone().chain(gone_on) {
-            probe.join(&mut together, &lanes[thread as usize].probed);
+            probe.gather(how, &mut joined, &lanes[thread as usize].probed);
+        }
+        if let Some(first) = threads.clone().next() {
+            probe.close(how, &mut joined, &lanes[first as usize].probed);
         }
         for thread in threads {
-            probe.join(&mut lanes[thread as usize].probed, &together);
+            probe.learn(how, &mut lanes[thread as usize].probed, &joined);
         }
     }
 }

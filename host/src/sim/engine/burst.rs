@@ -3,7 +3,7 @@
 use super::block::{Activity, Lane};
 use super::environment::{Coordinates, Surroundings};
 use super::poll::Outcome;
-use super::probe::Probe;
+use super::probe::{Probe, Who};
 use super::{Engine, FaultSite};
 use crate::sim::interface::{Fault, Stop};
 use crate::sim::memory::address_map::AddressMap;
@@ -17,7 +17,14 @@ const NEUTRAL_BURSTS_MAX: u8 = 8;
 impl<P: Probe> Engine<P> {
     /// Lets the thread that the scheduler picks run a burst.
     pub(super) fn burst(&mut self, map: &AddressMap) -> Result<(), Box<FaultSite>> {
-        let pick = self.scheduler.pick(Candidates { active: &self.active, polling: &self.polling });
+        let blocks = &self.blocks;
+        let touches_memory = |who: ThreadId| {
+            let block = blocks[who.block as usize].as_ref().expect("a listed thread is resident");
+            block.touches_memory(who.thread)
+        };
+        let candidates =
+            Candidates { active: &self.active, polling: &self.polling, touches_memory: &touches_memory };
+        let pick = self.scheduler.pick(candidates);
         let list = if pick.polling { &self.polling } else { &self.active };
         let who = list[pick.index];
         let (stop, instructions) = self.run_thread(map, who, pick.burst);
@@ -39,7 +46,8 @@ impl<P: Probe> Engine<P> {
 
     fn run_thread(&mut self, map: &AddressMap, who: ThreadId, burst: u32) -> (Stop, u64) {
         let block = self.blocks[who.block as usize].as_mut().expect("a listed thread is resident");
-        let launch = &self.grids[block.grid].as_ref().expect("a resident block has a grid").launch;
+        let grid = self.grids[block.grid].as_ref().expect("a resident block has a grid");
+        let launch = &grid.begun.launch;
         let device = launch.function.device;
         let lane = &mut block.storage.lanes[who.thread as usize];
         let n_registers = block.kernel.n_registers as usize;
@@ -47,11 +55,9 @@ impl<P: Probe> Engine<P> {
         let mut surroundings = Surroundings {
             map,
             view: &mut self.devices[device as usize].view,
-            device,
+            who: Who { launch: grid.begun.number, device, block: block.number, thread: who.thread, pc: 0 },
             coordinates: Coordinates {
-                thread: who.thread,
                 n_threads: launch.shape.threads,
-                block: block.number,
                 n_blocks: launch.shape.blocks,
                 multiprocessor: block.multiprocessor,
                 dynamic_shared_bytes: launch.shape.shared_bytes,
@@ -62,6 +68,7 @@ impl<P: Probe> Engine<P> {
             polls: &mut lane.polls,
             probe: &mut self.probe,
             probed: &mut lane.probed,
+            scheduler: &mut *self.scheduler,
             link_bytes: &mut self.link_bytes,
         };
         let (stop, instructions) =
@@ -162,7 +169,7 @@ impl<P: Probe> Engine<P> {
     fn fault_site(&mut self, who: ThreadId, fault: Fault) -> Box<FaultSite> {
         let pc = self.lane(who).state.pc;
         let block = self.blocks[who.block as usize].as_ref().expect("a listed thread is resident");
-        let launch = self.grid(block.grid).launch.clone();
+        let launch = self.grid(block.grid).begun.launch.clone();
         Box::new(FaultSite { launch, block: block.number, thread: who.thread, pc, fault })
     }
 }

@@ -2,10 +2,13 @@
 
 use super::atomic;
 use super::poll::PollTable;
-use super::probe::{Place, Probe};
-use crate::sim::interface::{AtomicOp, Environment, Fault, Fence, Lanes, MemoryAccess, Space, Special};
+use super::probe::{Actor, Place, Probe, Who, Written};
+use crate::sim::interface::{
+    AtomicOp, Environment, Fault, Fence, Lanes, MemoryAccess, MultimemOp, Space, Special,
+};
 use crate::sim::memory::access;
 use crate::sim::memory::address_map::{AddressMap, HOST, View};
+use crate::sim::schedule::Scheduler;
 use std::sync::atomic::Ordering;
 
 /// Bit that tells addresses of shared memory apart from global ones in the table of polls.
@@ -14,9 +17,7 @@ pub(crate) const SHARED_BIT: u64 = 1 << 63;
 /// Where a thread stands, for special registers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Coordinates {
-    pub(super) thread: u32,
     pub(super) n_threads: u32,
-    pub(super) block: u32,
     pub(super) n_blocks: u32,
     pub(super) multiprocessor: u32,
     pub(super) dynamic_shared_bytes: u32,
@@ -28,22 +29,24 @@ pub(super) struct Surroundings<'b, P: Probe> {
     pub(super) map: &'b AddressMap,
     /// The mapping that this device touched last.
     pub(super) view: &'b mut View,
-    pub(super) device: u32,
+    /// The thread; its instruction is that of each access.
+    pub(super) who: Who,
     pub(super) coordinates: Coordinates,
     pub(super) parameters: &'b [u8],
     pub(super) shared: &'b mut [u8],
     pub(super) polls: &'b mut PollTable,
     pub(super) probe: &'b mut P,
     pub(super) probed: &'b mut P::Thread,
+    pub(super) scheduler: &'b mut dyn Scheduler,
     pub(super) link_bytes: &'b mut u64,
 }
 
-fn len_bytes(access: MemoryAccess) -> u32 {
+pub(super) fn access_bytes(access: MemoryAccess) -> u32 {
     u32::from(access.width_bytes) * u32::from(access.lanes)
 }
 
-fn check_alignment(access: MemoryAccess, address: u64) -> Result<(), Fault> {
-    let required = len_bytes(access);
+pub(super) fn check_alignment(access: MemoryAccess, address: u64) -> Result<(), Fault> {
+    let required = access_bytes(access);
     if address & u64::from(required - 1) == 0 { Ok(()) } else { Err(Fault::Misaligned { address, required }) }
 }
 
@@ -64,45 +67,62 @@ impl<P: Probe> Surroundings<'_, P> {
         if (write && self.view.writable) || (!write && self.view.readable) {
             Ok(())
         } else {
-            Err(Fault::Rights { address, write })
+            Err(self.refusal(address, write))
+        }
+    }
+
+    #[cold]
+    fn refusal(&self, address: u64, write: bool) -> Fault {
+        match self.map.find(address) {
+            Some(mapping) if mapping.members.is_some() => Fault::Multicast { address, is_multicast: true },
+            _ => Fault::Rights { address, write },
         }
     }
 
     #[inline(never)]
     fn look_up(&mut self, address: u64) -> Result<(), Fault> {
         let mapping = self.map.find(address).ok_or(Fault::Unmapped { address })?;
-        *self.view = mapping.view(self.device);
+        *self.view = mapping.view(self.who.device);
         Ok(())
     }
 
-    /// Tells counters and probe of an access to device memory.
+    /// Counts an access to the memory of another device; gives where it goes.
     #[inline(always)]
-    fn observe(
-        &mut self,
-        access: MemoryAccess,
-        address: u64,
-        tell: impl Fn(&mut P, &mut P::Thread, MemoryAccess, Place),
-    ) {
-        if self.view.owner == HOST {
-            return;
-        }
-        let remote = self.view.owner != self.device;
+    fn place(&mut self, access: MemoryAccess, address: u64) -> Place {
+        let View { owner, physical, len_bytes, start, mapping, .. } = *self.view;
+        let remote = owner != HOST && owner != self.who.device;
         if remote {
-            *self.link_bytes += u64::from(len_bytes(access));
+            *self.link_bytes += u64::from(access_bytes(access));
         }
-        let place = Place {
-            physical: self.view.physical,
-            physical_len_bytes: self.view.len_bytes,
-            offset: address - self.view.start,
-            remote,
-        };
-        tell(self.probe, self.probed, access, place);
+        let offset = address - start;
+        Place { address, physical, physical_len_bytes: len_bytes, offset, mapping, owner, remote }
+    }
+
+    /// Where an access to shared memory goes.
+    #[inline(always)]
+    fn shared_place(&self, offset: u64) -> Place {
+        Place {
+            address: offset,
+            physical: Place::SHARED,
+            physical_len_bytes: self.shared.len() as u64,
+            offset,
+            mapping: 0,
+            owner: self.who.device,
+            remote: false,
+        }
+    }
+
+    /// The probe, and the thread as it sees it.
+    #[inline(always)]
+    pub(super) fn act(&mut self, pc: u32) -> (&mut P, Actor<'_, P::Thread>) {
+        let who = Who { pc, ..self.who };
+        (self.probe, Actor { who, state: self.probed, scheduler: self.scheduler })
     }
 
     fn shared(&mut self, access: MemoryAccess, address: u64) -> Result<&mut [u8], Fault> {
         check_alignment(access, address)?;
         let len = self.shared.len() as u64;
-        let end = address.checked_add(len_bytes(access).into()).filter(|&end| end <= len);
+        let end = address.checked_add(access_bytes(access).into()).filter(|&end| end <= len);
         match end {
             Some(end) => Ok(&mut self.shared[address as usize..end as usize]),
             None => Err(Fault::OutOfBounds { address, len_bytes: len }),
@@ -158,8 +178,11 @@ unsafe fn load_global(access: MemoryAccess, address: u64) -> Lanes {
 ///
 /// The bytes of the access are mapped for writing, and aligned to its size.
 #[inline(always)]
-unsafe fn store_global(access: MemoryAccess, address: u64, values: &Lanes) {
+unsafe fn store_global(access: MemoryAccess, address: u64, values: &Lanes, written: Written) {
     for lane in 0..usize::from(access.lanes) {
+        if written >> lane & 1 == 0 {
+            continue;
+        }
         let at = address + (lane * usize::from(access.width_bytes)) as u64;
         let (word, _) = words(access, lane);
         // SAFETY: as promised by the caller.
@@ -176,30 +199,39 @@ unsafe fn store_global(access: MemoryAccess, address: u64, values: &Lanes) {
 impl<P: Probe> Environment for Surroundings<'_, P> {
     #[inline(always)]
     fn load(&mut self, pc: u32, access: MemoryAccess, address: u64) -> Result<Lanes, Fault> {
-        if access.space != Space::Global {
+        let (mut values, place, key) = if access.space == Space::Global {
+            self.check_global(access, address, false)?;
+            // SAFETY: `check_global` found the range mapped and aligned; the machine's lock keeps it mapped.
+            (unsafe { load_global(access, address) }, self.place(access, address), address)
+        } else {
             let values = load_bytes(access, self.shared(access, address)?);
-            self.polls.load(pc, address | SHARED_BIT, digest(&values));
-            return Ok(values);
-        }
-        self.check_global(access, address, false)?;
-        // SAFETY: `check_global` found the range mapped and aligned; the machine's lock keeps it mapped.
-        let values = unsafe { load_global(access, address) };
-        self.observe(access, address, P::load);
-        self.polls.load(pc, address, digest(&values));
+            (values, self.shared_place(address), address | SHARED_BIT)
+        };
+        let (probe, actor) = self.act(pc);
+        probe.load(actor, access, place, &mut values)?;
+        self.polls.load(pc, key, digest(&values));
         Ok(values)
     }
 
     #[inline(always)]
-    fn store(&mut self, _pc: u32, access: MemoryAccess, address: u64, values: &Lanes) -> Result<(), Fault> {
+    fn store(&mut self, pc: u32, access: MemoryAccess, address: u64, values: &Lanes) -> Result<(), Fault> {
         self.polls.progress();
         if access.space != Space::Global {
+            self.shared(access, address)?;
+            let place = self.shared_place(address);
+            let (probe, actor) = self.act(pc);
+            probe.store(actor, access, place, (&[0; 4], values))?;
             store_bytes(access, self.shared(access, address)?, values);
             return Ok(());
         }
         self.check_global(access, address, true)?;
+        let place = self.place(access, address);
         // SAFETY: as in `load`.
-        unsafe { store_global(access, address, values) };
-        self.observe(access, address, P::store);
+        let old = if P::ANSWERS { unsafe { load_global(access, address) } } else { [0; 4] };
+        let (probe, actor) = self.act(pc);
+        let written = probe.store(actor, access, place, (&old, values))?;
+        // SAFETY: as in `load`.
+        unsafe { store_global(access, address, values, written) };
         Ok(())
     }
 
@@ -213,18 +245,19 @@ impl<P: Probe> Environment for Surroundings<'_, P> {
         second: u64,
     ) -> Result<u64, Fault> {
         let update = atomic::update(op, access.width_bytes, operand, second)?;
-        let (old, new, key) = if access.space == Space::Global {
+        let (old, new, place, key) = if access.space == Space::Global {
             self.check_global(access, address, true)?;
             // SAFETY: as in `load`.
             let (old, new) = unsafe { access::modify(address, access.width_bytes, update) };
-            self.observe(access, address, P::atomic);
-            (old, new, address)
+            (old, new, self.place(access, address), address)
         } else {
             let bytes = self.shared(access, address)?;
             let old = load_bytes(access, bytes)[0];
             store_bytes(access, bytes, &[update(old), 0, 0, 0]);
-            (old, load_bytes(access, bytes)[0], address | SHARED_BIT)
+            (old, load_bytes(access, bytes)[0], self.shared_place(address), address | SHARED_BIT)
         };
+        let (probe, actor) = self.act(pc);
+        probe.atomic(actor, access, place, (old, new))?;
         // One that changes nothing is a poll, as of a lock that is taken.
         if old == new {
             self.polls.load(pc, key, old);
@@ -234,9 +267,21 @@ impl<P: Probe> Environment for Surroundings<'_, P> {
         Ok(old)
     }
 
-    fn fence(&mut self, _pc: u32, fence: Fence) {
+    fn multimem(
+        &mut self,
+        pc: u32,
+        access: MemoryAccess,
+        op: MultimemOp,
+        address: u64,
+        values: &Lanes,
+    ) -> Result<Lanes, Fault> {
+        self.reach(pc, access, op, address, values)
+    }
+
+    fn fence(&mut self, pc: u32, fence: Fence) {
         std::sync::atomic::fence(Ordering::SeqCst);
-        self.probe.fence(self.probed, fence);
+        let (probe, actor) = self.act(pc);
+        probe.fence(actor, fence);
     }
 
     fn parameters(&self) -> &[u8] {
@@ -247,12 +292,12 @@ impl<P: Probe> Environment for Surroundings<'_, P> {
         let at = &self.coordinates;
         let in_x = |dimension: u8, x: u32, elsewhere: u32| if dimension == 0 { x } else { elsewhere };
         match register {
-            Special::Tid(dimension) => in_x(dimension, at.thread, 0).into(),
+            Special::Tid(dimension) => in_x(dimension, self.who.thread, 0).into(),
             Special::Ntid(dimension) => in_x(dimension, at.n_threads, 1).into(),
-            Special::Ctaid(dimension) => in_x(dimension, at.block, 0).into(),
+            Special::Ctaid(dimension) => in_x(dimension, self.who.block, 0).into(),
             Special::Nctaid(dimension) => in_x(dimension, at.n_blocks, 1).into(),
-            Special::Laneid => u64::from(at.thread % super::warp::LANES),
-            Special::Warpid => u64::from(at.thread / super::warp::LANES),
+            Special::Laneid => u64::from(self.who.thread % super::warp::LANES),
+            Special::Warpid => u64::from(self.who.thread / super::warp::LANES),
             Special::Smid => at.multiprocessor.into(),
             Special::Clock | Special::Globaltimer => at.clock_ns,
             Special::DynamicSharedBytes => at.dynamic_shared_bytes.into(),

@@ -7,8 +7,11 @@
 //! stored before a fence or a release has arrived when a later store leaves. A kernel starts at the depth of all
 //! finished work. Host memory has no depth.
 
-use super::probe::{Place, Probe};
-use crate::sim::interface::{Fence, MemoryAccess, Order};
+use super::probe::{ALL_WRITTEN, Actor, Begun, HostAccess, Meeting, Place, Probe, Who, Written};
+use crate::sim::config::SimConfig;
+use crate::sim::driver::task;
+use crate::sim::interface::{Fault, Fence, Lanes, MemoryAccess, Order};
+use crate::sim::memory::address_map::HOST;
 
 /// Bytes that share one depth.
 const UNIT_BYTES: u64 = 4;
@@ -71,15 +74,14 @@ impl HopProbe {
     }
 }
 
-impl Probe for HopProbe {
-    type Thread = Depth;
-
-    fn start(&mut self) -> Depth {
+impl HopProbe {
+    /// What a kernel's threads start with.
+    fn start(&self) -> Depth {
         Depth { issued: self.finished, arrived: self.finished, sent: self.finished }
     }
 
     #[inline(always)]
-    fn load(&mut self, thread: &mut Depth, access: MemoryAccess, place: Place) {
+    fn loaded(&mut self, thread: &mut Depth, access: MemoryAccess, place: Place) {
         let stored = self.stored_depth(access, place);
         let depth = if place.remote { (stored + 1).max(thread.issued + 2) } else { stored };
         if depth > thread.arrived {
@@ -89,7 +91,7 @@ impl Probe for HopProbe {
     }
 
     #[inline(always)]
-    fn store(&mut self, thread: &mut Depth, access: MemoryAccess, place: Place) {
+    fn stored(&mut self, thread: &mut Depth, access: MemoryAccess, place: Place) {
         if access.order == Order::Release {
             thread.wait_for_stores();
         }
@@ -99,7 +101,7 @@ impl Probe for HopProbe {
     }
 
     #[inline(always)]
-    fn atomic(&mut self, thread: &mut Depth, access: MemoryAccess, place: Place) {
+    fn modified(&mut self, thread: &mut Depth, access: MemoryAccess, place: Place) {
         if matches!(access.order, Order::Release | Order::AcqRel) {
             thread.wait_for_stores();
         }
@@ -111,20 +113,107 @@ impl Probe for HopProbe {
         self.deepest = self.deepest.max(thread.arrived);
     }
 
-    #[inline(always)]
-    fn fence(&mut self, thread: &mut Depth, _: Fence) {
+    fn fenced(thread: &mut Depth) {
         thread.wait_for_stores();
         thread.issued = thread.arrived;
     }
+}
 
-    fn join(&mut self, into: &mut Depth, from: &Depth) {
-        into.arrived = into.arrived.max(from.arrived);
-        into.issued = into.arrived;
-        into.sent = into.sent.max(from.sent);
+/// Memory that has depths: that of devices.
+#[inline(always)]
+fn is_deep(place: Place) -> bool {
+    place.owner != HOST && place.physical != Place::SHARED
+}
+
+impl Probe for HopProbe {
+    type Thread = Depth;
+    type Joined = Depth;
+
+    fn new(_: &SimConfig) -> Self {
+        Self::default()
     }
 
-    fn exit(&mut self, thread: &Depth) {
-        self.finished = self.finished.max(thread.arrived).max(thread.sent);
+    fn order(&mut self, _: task::Order) {}
+
+    fn begin(&mut self, _: &Begun) {}
+
+    fn begin_block(&mut self, _: Who, _: u32) -> Depth {
+        self.start()
+    }
+
+    fn begin_thread(&mut self, first: &Depth, _: u32) -> Depth {
+        *first
+    }
+
+    fn end_block(&mut self, _: &Depth) {}
+
+    fn end(&mut self, _: &Begun, joined: Depth) {
+        self.finished = self.finished.max(joined.arrived).max(joined.sent);
+    }
+
+    #[inline(always)]
+    fn load(
+        &mut self,
+        actor: Actor<'_, Depth>,
+        access: MemoryAccess,
+        place: Place,
+        _: &mut Lanes,
+    ) -> Result<(), Fault> {
+        if is_deep(place) {
+            self.loaded(actor.state, access, place);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn store(
+        &mut self,
+        actor: Actor<'_, Depth>,
+        access: MemoryAccess,
+        place: Place,
+        _: (&Lanes, &Lanes),
+    ) -> Result<Written, Fault> {
+        if is_deep(place) {
+            self.stored(actor.state, access, place);
+        }
+        Ok(ALL_WRITTEN)
+    }
+
+    fn atomic(
+        &mut self,
+        actor: Actor<'_, Depth>,
+        access: MemoryAccess,
+        place: Place,
+        _: (u64, u64),
+    ) -> Result<(), Fault> {
+        if is_deep(place) {
+            self.modified(actor.state, access, place);
+        }
+        Ok(())
+    }
+
+    fn fence(&mut self, actor: Actor<'_, Depth>, fence: Fence) {
+        // Kernels start behind finished work even where they could be launched before its end.
+        if fence != Fence::GridDependency {
+            Self::fenced(actor.state);
+        }
+    }
+
+    fn gather(&mut self, _: Meeting, joined: &mut Depth, thread: &Depth) {
+        joined.arrived = joined.arrived.max(thread.arrived);
+        joined.sent = joined.sent.max(thread.sent);
+    }
+
+    fn close(&mut self, _: Meeting, _: &mut Depth, _: &Depth) {}
+
+    fn learn(&mut self, _: Meeting, thread: &mut Depth, joined: &Depth) {
+        thread.arrived = thread.arrived.max(joined.arrived);
+        thread.issued = thread.arrived;
+        thread.sent = thread.sent.max(joined.sent);
+    }
+
+    fn host_access(&mut self, _: HostAccess) -> Result<(), String> {
+        Ok(())
     }
 
     fn forget(&mut self, physical: u32) {
@@ -132,6 +221,8 @@ impl Probe for HopProbe {
             *shadow = Vec::new();
         }
     }
+
+    fn clear(&mut self) {}
 
     fn hops(&self) -> u64 {
         self.deepest.into()
@@ -150,20 +241,27 @@ mod tests {
         width_bytes: 4,
         lanes: 1,
     };
-    const FENCE: Fence = Fence::Thread(Order::AcqRel, Scope::Sys);
 
     fn at(offset: u64, remote: bool) -> Place {
-        Place { physical: 0, physical_len_bytes: 2 << 20, offset, remote }
+        Place {
+            address: offset,
+            physical: 0,
+            physical_len_bytes: 2 << 20,
+            offset,
+            mapping: 0,
+            owner: 0,
+            remote,
+        }
     }
 
     #[test]
     fn a_message_is_one_hop_and_its_answer_two() {
         let mut probe = HopProbe::default();
         let (mut ping, mut pong) = (probe.start(), probe.start());
-        probe.store(&mut ping, WORD, at(0, true));
-        probe.load(&mut pong, WORD, at(0, false));
-        probe.store(&mut pong, WORD, at(8, true));
-        probe.load(&mut ping, WORD, at(8, false));
+        probe.stored(&mut ping, WORD, at(0, true));
+        probe.loaded(&mut pong, WORD, at(0, false));
+        probe.stored(&mut pong, WORD, at(8, true));
+        probe.loaded(&mut ping, WORD, at(8, false));
         assert_eq!((pong.arrived, ping.arrived, probe.hops()), (1, 2, 2));
     }
 
@@ -173,8 +271,8 @@ mod tests {
         for (flag, expect) in [(WORD, 1), (release, 2)] {
             let mut probe = HopProbe::default();
             let mut thread = probe.start();
-            probe.store(&mut thread, WORD, at(0, true));
-            probe.store(&mut thread, flag, at(8, true));
+            probe.stored(&mut thread, WORD, at(0, true));
+            probe.stored(&mut thread, flag, at(8, true));
             assert_eq!(probe.stored_depth(WORD, at(8, false)), expect);
         }
     }
@@ -183,10 +281,10 @@ mod tests {
     fn loads_overlap_until_a_fence() {
         let mut probe = HopProbe::default();
         let mut thread = probe.start();
-        (0..10).for_each(|word| probe.load(&mut thread, WORD, at(word * 8, true)));
+        (0..10).for_each(|word| probe.loaded(&mut thread, WORD, at(word * 8, true)));
         assert_eq!(thread.arrived, 2);
-        probe.fence(&mut thread, FENCE);
-        probe.load(&mut thread, WORD, at(0, true));
+        HopProbe::fenced(&mut thread);
+        probe.loaded(&mut thread, WORD, at(0, true));
         assert_eq!(thread.arrived, 4);
     }
 
@@ -194,8 +292,8 @@ mod tests {
     fn a_kernel_starts_behind_finished_work() {
         let mut probe = HopProbe::default();
         let mut thread = probe.start();
-        probe.store(&mut thread, WORD, at(0, true));
-        probe.exit(&thread);
+        probe.stored(&mut thread, WORD, at(0, true));
+        probe.finished = probe.finished.max(thread.sent);
         assert_eq!(probe.start().issued, 1);
     }
 
@@ -203,7 +301,7 @@ mod tests {
     fn neighbours_in_the_shadow_stay_apart() {
         let mut probe = HopProbe::default();
         let mut thread = Depth { issued: 5, arrived: 5, sent: 5 };
-        probe.store(&mut thread, WORD, at(1 << 20, true));
+        probe.stored(&mut thread, WORD, at(1 << 20, true));
         for (offset, expect) in [((1 << 20) - 4, 0), (1 << 20, 6), ((1 << 20) + 4, 0)] {
             assert_eq!(probe.stored_depth(WORD, at(offset, false)), expect, "{offset}");
         }

@@ -40,7 +40,7 @@ impl<P: Probe> Engine<P> {
     pub(super) fn inspect(&self) -> Vec<WaitingThread> {
         let mut found = Vec::new();
         for block in self.blocks.iter().flatten() {
-            let launch = &self.grid(block.grid).launch;
+            let launch = &self.grid(block.grid).begun.launch;
             for (thread, lane) in block.storage.lanes.iter().enumerate() {
                 if lane.activity == Activity::Exited {
                     continue;

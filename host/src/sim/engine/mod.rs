@@ -11,25 +11,31 @@ mod clock;
 pub(crate) mod environment;
 mod hops;
 mod inspect;
+mod multimem;
 mod occupancy;
 pub(crate) mod poll;
-mod probe;
+pub(crate) mod probe;
+mod reduction;
 mod residency;
+mod trace;
 mod warp;
 
 use crate::backend::WorkCounters;
 use crate::sim::config::{ProbeKind, SimConfig};
 use crate::sim::driver::module::Launch;
-use crate::sim::driver::task::TaskId;
+use crate::sim::driver::task::{Order, TaskId};
 use crate::sim::interface::Fault;
 use crate::sim::memory::address_map::{AddressMap, View};
-use crate::sim::schedule::{Scheduler, ThreadId, scheduler};
+use crate::sim::model::Model;
+use crate::sim::schedule::{Choice, Scheduler, ThreadId, scheduler};
+use crate::sim::trace::Trace;
 use block::{Block, Grid, Storage};
 use clock::Clock;
 pub(crate) use inspect::{WaitKind, WaitingThread};
 use occupancy::Occupancy;
 pub(crate) use occupancy::resident_blocks;
-use probe::{NoProbe, Probe};
+pub(crate) use probe::HostAccess;
+use probe::{Begun, NoProbe, Probe};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt::Debug;
@@ -89,17 +95,31 @@ pub(crate) trait Run: Debug + Send {
     fn waiting(&self) -> Vec<WaitingThread>;
     /// Blocks that have not started, with their kernels.
     fn waiting_blocks(&self) -> Vec<(Arc<Launch>, usize)>;
+    /// The choices of the schedule so far, if it is a list of them.
+    fn choices(&self) -> &[Choice];
+    /// What has happened, if that is what the probe keeps.
+    fn trace(&self) -> Trace;
     /// Drops all kernels.
     fn clear(&mut self);
     /// A physical allocation is gone; its number may be used again.
     fn forget(&mut self, physical: u32);
+    /// The host has put in work, or knows that some is done.
+    fn order(&mut self, order: Order);
+    /// The host copies or fills.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with that, in words.
+    fn host_access(&mut self, access: HostAccess) -> Result<(), String>;
 }
 
 /// Makes the engine that a configuration asks for.
 pub(crate) fn engine(config: &SimConfig) -> Box<dyn Run> {
     match config.probe {
         ProbeKind::None => Box::new(Engine::<NoProbe>::new(config)),
+        ProbeKind::Trace => Box::new(Engine::<trace::TraceProbe>::new(config)),
         ProbeKind::Hops => Box::new(Engine::<hops::HopProbe>::new(config)),
+        ProbeKind::Races | ProbeKind::Weak { .. } => Box::new(Engine::<Model>::new(config)),
     }
 }
 
@@ -136,6 +156,7 @@ struct Engine<P: Probe> {
     /// There may be room for a block that waits.
     may_start: bool,
     finished: Vec<TaskId>,
+    n_launches: u32,
     instructions: u64,
     link_bytes: u64,
 }
@@ -153,8 +174,9 @@ impl<P: Probe> Engine<P> {
         Self {
             config: config.clone(),
             clock: Clock::new(),
-            scheduler: scheduler(config.schedule, config.seed),
-            probe: P::default(),
+            scheduler: scheduler(&config.schedule, config.seed),
+            probe: P::new(config),
+            n_launches: 0,
             devices: (0..config.n_devices).map(|_| device()).collect(),
             grids: Vec::new(),
             starting: Vec::new(),
@@ -216,8 +238,10 @@ impl<P: Probe> Engine<P> {
 impl<P: Probe> Run for Engine<P> {
     fn submit(&mut self, task: TaskId, launch: Arc<Launch>) {
         let waiting = (0..launch.shape.blocks).rev().collect();
-        let first = self.probe.start();
-        let grid = Grid { task, launch, waiting, n_resident: 0, last: first.clone(), first };
+        let begun = Begun { number: self.n_launches, task, launch };
+        self.n_launches += 1;
+        self.probe.begin(&begun);
+        let grid = Grid { begun, waiting, n_resident: 0, joined: P::Joined::default() };
         let place = self.keep_grid(grid);
         self.starting.push(place);
         self.may_start = true;
@@ -274,7 +298,15 @@ impl<P: Probe> Run for Engine<P> {
 
     fn waiting_blocks(&self) -> Vec<(Arc<Launch>, usize)> {
         let grids = self.starting.iter().map(|&place| self.grid(place));
-        grids.map(|grid| (grid.launch.clone(), grid.waiting.len())).collect()
+        grids.map(|grid| (grid.begun.launch.clone(), grid.waiting.len())).collect()
+    }
+
+    fn choices(&self) -> &[Choice] {
+        self.scheduler.choices()
+    }
+
+    fn trace(&self) -> Trace {
+        self.probe.trace()
     }
 
     fn clear(&mut self) {
@@ -292,9 +324,18 @@ impl<P: Probe> Run for Engine<P> {
         self.quiet_polls = 0;
         self.may_start = false;
         self.clock.end_stall();
+        self.probe.clear();
     }
 
     fn forget(&mut self, physical: u32) {
         self.probe.forget(physical);
+    }
+
+    fn order(&mut self, order: Order) {
+        self.probe.order(order);
+    }
+
+    fn host_access(&mut self, access: HostAccess) -> Result<(), String> {
+        self.probe.host_access(access)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::block::{Block, Grid, Storage};
-use super::probe::Probe;
+use super::probe::{Meeting, Probe};
 use crate::sim::schedule::ThreadId;
 
 /// No block starts while so many threads are active: what they touch still fits in the host's caches. A block that
@@ -52,20 +52,22 @@ impl<P: Probe> Engine<P> {
     /// Starts one block of a grid; `false` when there is no room.
     fn start_block(&mut self, place: usize) -> bool {
         let grid = self.grids[place].as_mut().expect("a starting grid is in flight");
-        let shape = grid.launch.shape;
-        let device = &mut self.devices[grid.launch.function.device as usize];
-        let shared_bytes = grid.launch.function.kernel.shared_bytes + shape.shared_bytes;
+        let launch = grid.begun.launch.clone();
+        let shape = launch.shape;
+        let device = &mut self.devices[launch.function.device as usize];
+        let shared_bytes = launch.function.kernel.shared_bytes + shape.shared_bytes;
         let Some(multiprocessor) = device.occupancy.place(shape.threads, shared_bytes) else { return false };
         let chosen = self.scheduler.pick_block(grid.waiting.len());
         let number = grid.waiting.swap_remove(chosen);
         grid.n_resident += 1;
         let storage = self.spares.pop().unwrap_or_else(Storage::new);
-        let block = Block::new(place, grid, number, multiprocessor, storage);
-        self.admit(block);
+        let device = grid.begun.launch.function.device;
+        let block = Block::new(place, grid, number, multiprocessor, storage, &mut self.probe);
+        self.admit(block, device);
         true
     }
 
-    fn admit(&mut self, block: Block<P>) {
+    fn admit(&mut self, block: Block<P>, device: u32) {
         let n_threads = block.n_live;
         self.n_live += u64::from(n_threads);
         let place = match self.free_blocks.pop() {
@@ -78,6 +80,7 @@ impl<P: Probe> Engine<P> {
                 self.blocks.len() as u32 - 1
             }
         };
+        self.scheduler.block_starts(place, device);
         self.active.extend((0..n_threads).map(|thread| ThreadId { block: place, thread }));
         self.quiet_polls = 0;
     }
@@ -87,19 +90,23 @@ impl<P: Probe> Engine<P> {
         let block = self.blocks[place as usize].take().expect("a named block is resident");
         self.free_blocks.push(place);
         let grid = self.grids[block.grid].as_mut().expect("a resident block has a grid");
-        let launch = &grid.launch;
+        let launch = &grid.begun.launch;
         let shared_bytes = launch.function.kernel.shared_bytes + launch.shape.shared_bytes;
         let device = &mut self.devices[launch.function.device as usize];
         device.occupancy.leave(block.multiprocessor, launch.shape.threads, shared_bytes);
         for lane in &block.storage.lanes {
-            self.probe.join(&mut grid.last, &lane.probed);
+            self.probe.gather(Meeting::Exit, &mut grid.joined, &lane.probed);
+        }
+        if let Some(lane) = block.storage.lanes.first() {
+            self.probe.end_block(&lane.probed);
         }
         self.may_start = !self.starting.is_empty();
         grid.n_resident -= 1;
         if grid.n_resident == 0 && grid.waiting.is_empty() {
-            self.probe.exit(&grid.last);
-            self.finished.push(grid.task);
-            self.grids[block.grid] = None;
+            self.finished.push(grid.begun.task);
+            if let Some(Grid { begun, joined, .. }) = self.grids[block.grid].take() {
+                self.probe.end(&begun, joined);
+            }
         }
         if self.spares.len() < SPARES_MAX {
             self.spares.push(block.storage);

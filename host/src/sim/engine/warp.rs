@@ -42,6 +42,11 @@ impl Warp {
         self.waiting
     }
 
+    /// The exchange that a lane waits for.
+    pub(crate) fn op(&self, lane: u32) -> Option<WarpOp> {
+        self.requests[lane as usize].map(|request| request.op)
+    }
+
     /// The mask of the exchange that a lane waits for.
     pub(crate) fn mask(&self, lane: u32) -> Option<u32> {
         self.requests[lane as usize].map(|request| request.mask)

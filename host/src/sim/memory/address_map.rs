@@ -1,6 +1,8 @@
 //! Which mapping covers an address.
 
+use super::multicast::Members;
 use crate::backend::{Access, PhysicalHandle};
+use std::sync::Arc;
 
 /// Owner of host memory: no device.
 pub(crate) const HOST: u32 = u32::MAX;
@@ -14,12 +16,16 @@ pub(crate) struct Mapping {
     pub(crate) len_bytes: u64,
     /// Number of the physical allocation in this machine, for what is kept beside the memory.
     pub(crate) physical: u32,
+    /// Number of the mapping, given when it is inserted and not used again.
+    pub(crate) number: u32,
     /// The handle with which it was mapped; `None` for host memory.
     pub(crate) handle: Option<PhysicalHandle>,
     /// The device that owns the memory, or [`HOST`].
     pub(crate) owner: u32,
     /// Rights of each device.
     pub(crate) rights: Vec<Access>,
+    /// Of a multicast object: what lies behind its addresses.
+    pub(crate) members: Option<Arc<Members>>,
 }
 
 /// What one device sees of one mapping: small, to be kept beside a running thread.
@@ -31,6 +37,8 @@ pub(crate) struct View {
     pub(crate) len_bytes: u64,
     /// Number of the physical allocation.
     pub(crate) physical: u32,
+    /// Number of the mapping.
+    pub(crate) mapping: u32,
     /// Owner, or [`HOST`].
     pub(crate) owner: u32,
     /// Loads are allowed.
@@ -41,8 +49,15 @@ pub(crate) struct View {
 
 impl View {
     /// Covers nothing.
-    pub(crate) const NOWHERE: Self =
-        Self { start: 0, len_bytes: 0, physical: 0, owner: HOST, readable: false, writable: false };
+    pub(crate) const NOWHERE: Self = Self {
+        start: 0,
+        len_bytes: 0,
+        physical: 0,
+        mapping: 0,
+        owner: HOST,
+        readable: false,
+        writable: false,
+    };
 }
 
 impl Mapping {
@@ -51,13 +66,14 @@ impl Mapping {
         self.start + self.len_bytes
     }
 
-    /// What `device` sees of it.
+    /// What `device` sees of it by loads, stores and atomics: nothing of a multicast object (PTX ISA 9.7.9.14).
     pub(crate) fn view(&self, device: u32) -> View {
-        let rights = self.rights[device as usize];
+        let rights = if self.members.is_some() { Access::None } else { self.rights[device as usize] };
         View {
             start: self.start,
             len_bytes: self.len_bytes,
             physical: self.physical,
+            mapping: self.number,
             owner: self.owner,
             readable: rights != Access::None,
             writable: rights == Access::ReadWrite,
@@ -71,6 +87,7 @@ pub(crate) struct AddressMap {
     // invariant: starts[i] == mappings[i].start, ascending; ranges do not overlap.
     starts: Vec<u64>,
     mappings: Vec<Mapping>,
+    n_inserted: u32,
 }
 
 impl AddressMap {
@@ -88,7 +105,9 @@ impl AddressMap {
     }
 
     /// Adds a mapping, which must overlap no other.
-    pub(crate) fn insert(&mut self, mapping: Mapping) {
+    pub(crate) fn insert(&mut self, mut mapping: Mapping) {
+        mapping.number = self.n_inserted;
+        self.n_inserted += 1;
         debug_assert!(!self.overlaps(mapping.start, mapping.len_bytes));
         let index = self.starts.partition_point(|&start| start < mapping.start);
         self.starts.insert(index, mapping.start);
@@ -116,6 +135,17 @@ impl AddressMap {
     }
 
     /// Mappings by index.
+    pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> &[Mapping] {
+        &self.mappings[range]
+    }
+
+    /// Says what lies behind every mapping of a multicast object.
+    pub(crate) fn set_members(&mut self, physical: u32, members: &Arc<Members>) {
+        let is = |mapping: &&mut Mapping| mapping.members.is_some() && mapping.physical == physical;
+        self.mappings.iter_mut().filter(is).for_each(|mapping| mapping.members = Some(members.clone()));
+    }
+
+    /// Mappings by index, to change them.
     pub(crate) fn slice_mut(&mut self, range: std::ops::Range<usize>) -> &mut [Mapping] {
         &mut self.mappings[range]
     }
@@ -144,9 +174,11 @@ mod tests {
                 start,
                 len_bytes,
                 physical,
+                number: 0,
                 handle: None,
                 owner: 0,
                 rights: vec![Access::None],
+                members: None,
             });
         }
         map

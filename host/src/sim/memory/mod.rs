@@ -7,6 +7,7 @@
 pub(crate) mod access;
 pub(crate) mod address_map;
 mod copy;
+pub(crate) mod multicast;
 mod physical;
 mod plain;
 mod reservation;
@@ -15,9 +16,11 @@ mod vmm;
 
 use crate::backend::{HostMapped, PhysicalHandle};
 use address_map::AddressMap;
+use multicast::Multicast;
 use physical::Physical;
 use reservation::Reservation;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// Multiple of sizes and addresses of device memory in bytes.
 pub(crate) const GRANULARITY_BYTES: u64 = 2 << 20;
@@ -32,11 +35,15 @@ struct Handle {
     mappings: u32,
 }
 
-/// A physical allocation and the number of handles that name it.
+/// A physical allocation or multicast object, and what keeps it: handles that name it, and bindings of it.
 #[derive(Debug)]
 struct Allocation {
     memory: Physical,
     handles: u32,
+    bindings: u32,
+    /// All of it at addresses of this process alone, once it is reached by a multicast address.
+    view: Option<Arc<Reservation>>,
+    multicast: Option<Multicast>,
 }
 
 /// Host memory that every device can access.
@@ -65,6 +72,7 @@ pub(crate) struct MemoryCounts {
     pub(crate) reservations: usize,
     pub(crate) host_allocations: usize,
     pub(crate) plain_allocations: usize,
+    pub(crate) multicast_bindings: usize,
 }
 
 /// All memory of one machine.
@@ -84,6 +92,10 @@ pub(crate) struct Memory {
     next_handle: u64,
     /// Numbers of allocations that are gone, for whoever keeps something beside the memory.
     gone: Vec<u32>,
+    /// Numbers of the multicast objects.
+    multicasts: Vec<u32>,
+    /// Grows with every allocation that comes or goes.
+    n_kept_or_gone: u64,
 }
 
 impl Memory {
@@ -101,6 +113,8 @@ impl Memory {
             used_bytes: vec![0; n_devices as usize],
             next_handle: 1,
             gone: Vec::new(),
+            multicasts: Vec::new(),
+            n_kept_or_gone: 0,
         }
     }
 
@@ -117,13 +131,16 @@ impl Memory {
             reservations: self.reservations.len(),
             host_allocations: self.host.len(),
             plain_allocations: self.plain.len(),
+            multicast_bindings: self.n_bindings(),
         }
     }
 
     /// Whether memory of another process is here: that process may change it at any time.
     pub(crate) fn is_shared(&self) -> bool {
-        let mut memories = self.allocations.iter().flatten().map(|allocation| &allocation.memory);
-        memories.any(|memory| memory.device != address_map::HOST && !memory.charged)
+        self.allocations.iter().flatten().any(|allocation| match &allocation.multicast {
+            Some(multicast) => multicast.is_imported,
+            None => allocation.memory.device != address_map::HOST && !allocation.memory.charged,
+        })
     }
 
     /// Memory of a device that nobody uses, in bytes.
@@ -151,7 +168,8 @@ impl Memory {
 
     /// Numbers an allocation.
     fn keep(&mut self, memory: Physical) -> u32 {
-        let allocation = Some(Allocation { memory, handles: 0 });
+        self.n_kept_or_gone += 1;
+        let allocation = Some(Allocation { memory, handles: 0, bindings: 0, view: None, multicast: None });
         match self.allocations.iter().position(Option::is_none) {
             Some(free) => {
                 self.allocations[free] = allocation;
@@ -172,7 +190,7 @@ impl Memory {
         self.handles.remove(&handle);
         let allocation = self.allocations[physical as usize].as_mut().expect("a named allocation lives");
         allocation.handles -= 1;
-        if allocation.handles == 0 {
+        if allocation.handles == 0 && allocation.bindings == 0 {
             self.discard(physical);
         }
     }
@@ -182,6 +200,8 @@ impl Memory {
         if allocation.memory.charged {
             self.used_bytes[allocation.memory.device as usize] -= allocation.memory.len_bytes;
         }
+        self.multicasts.retain(|&number| number != physical);
+        self.n_kept_or_gone += 1;
         self.gone.push(physical);
     }
 }

@@ -1,5 +1,6 @@
 //! Physical memory: a sealed `memfd` whose name says which device owns it, so that any process can import it.
 
+use super::multicast::MULTICAST;
 use crate::Result;
 use crate::sim::result::{INVALID_VALUE, io};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
@@ -61,6 +62,11 @@ impl Physical {
         Ok(Self { fd, len_bytes, device, identity, charged: false, exportable: true })
     }
 
+    /// A multicast object, which has no bytes of its own: the file is what processes know of it.
+    pub(crate) fn of_multicast(fd: OwnedFd, len_bytes: u64, identity: Identity) -> Self {
+        Self { fd, len_bytes, device: MULTICAST, identity, charged: false, exportable: true }
+    }
+
     /// A new descriptor for the memory, for the caller to keep or send.
     pub(crate) fn export(&self) -> Result<OwnedFd> {
         duplicate(self.fd.as_fd())
@@ -84,16 +90,22 @@ pub(crate) fn identity(fd: BorrowedFd<'_>) -> Result<Identity, rustix::io::Errno
     Ok((facts.st_dev as u64, facts.st_ino as u64))
 }
 
-fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
+pub(super) fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(fd, 3)
         .map_err(|errno| io("duplicating the descriptor of an allocation", errno))
 }
 
 /// The owner that the file's name carries: `/memfd:symmem-sim-device-3 (deleted)`.
 fn owner(fd: BorrowedFd<'_>) -> Option<u32> {
-    let link = readlinkat(rustix::fs::CWD, format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new()).ok()?;
-    let name = link.to_str().ok()?.strip_prefix("/memfd:")?.strip_prefix(NAME_PREFIX)?;
+    let link = link_of(fd)?;
+    let name = link.strip_prefix("/memfd:")?.strip_prefix(NAME_PREFIX)?;
     name.split(' ').next()?.parse().ok()
+}
+
+/// What a descriptor is a link to, in words.
+pub(super) fn link_of(fd: BorrowedFd<'_>) -> Option<String> {
+    let link = readlinkat(rustix::fs::CWD, format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new()).ok()?;
+    link.into_string().ok()
 }
 
 #[cfg(test)]

@@ -27,7 +27,16 @@ impl Memory {
         }
         let mut rights = vec![Access::None; self.n_devices as usize];
         rights[device as usize] = Access::ReadWrite;
-        self.map.insert(Mapping { start, len_bytes, physical, handle: None, owner: device, rights });
+        self.map.insert(Mapping {
+            start,
+            len_bytes,
+            physical,
+            number: 0,
+            handle: None,
+            owner: device,
+            rights,
+            members: None,
+        });
         self.plain.insert(start, PlainMemory { place, device, physical });
         Ok(start)
     }

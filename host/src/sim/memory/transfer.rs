@@ -6,6 +6,7 @@ use super::physical::Physical;
 use super::{HostMemory, Memory, PAGE_BYTES, reservation::Reservation};
 use crate::Result;
 use crate::backend::{Access, HostMapped};
+use crate::sim::engine::HostAccess;
 use crate::sim::result::INVALID_VALUE;
 
 /// Zero fills from this size on give pages back instead of writing them.
@@ -30,9 +31,11 @@ impl Memory {
             start,
             len_bytes: mapped_bytes,
             physical,
+            number: 0,
             handle: None,
             owner: HOST,
             rights,
+            members: None,
         });
         let memory = HostMapped { host: start, device: start, len_bytes };
         self.host.insert(start, HostMemory { _place: place, memory, physical });
@@ -71,6 +74,10 @@ impl Memory {
                 INVALID_VALUE
                     .of(call, format!("{len_bytes:#x} bytes at {address:#x}: nothing is mapped at {at:#x}"))
             })?;
+            if mapping.members.is_some() {
+                let operand = format!("{at:#x} is a multicast address, which only kernels reach");
+                return Err(INVALID_VALUE.of(call, operand));
+            }
             let rights = mapping.rights[device as usize];
             if rights == Access::None || (needed == Access::ReadWrite && rights == Access::Read) {
                 let operand = format!("device {device} has access {rights:?} at {at:#x}, needs {needed:?}");
@@ -81,6 +88,24 @@ impl Memory {
             at = stop;
         }
         parts.into_iter().try_for_each(|(mapping, at, bytes)| part(mapping, at, bytes))
+    }
+
+    /// A range of mapped bytes by the allocations that it lies in.
+    pub(crate) fn parts(&self, address: u64, len_bytes: u64, write: bool) -> Vec<HostAccess> {
+        let (mut parts, mut at) = (Vec::new(), address);
+        while at < address + len_bytes
+            && let Some(mapping) = self.map.find(at)
+        {
+            let stop = mapping.end().min(address + len_bytes);
+            parts.push(HostAccess {
+                physical: mapping.physical,
+                offset: at - mapping.start,
+                len_bytes: stop - at,
+                write,
+            });
+            at = stop;
+        }
+        parts
     }
 
     /// `cuMemcpyHtoD`.

@@ -1,15 +1,17 @@
 //! Physical allocations, reservations and mappings: CUDA driver API 6.13, with what it refuses.
 
 use super::address_map::{HOST, Mapping};
+use super::multicast::MULTICAST;
 use super::physical::{Physical, identity};
 use super::{GRANULARITY_BYTES, Memory, reservation::Reservation};
 use crate::Result;
 use crate::backend::{Access, PhysicalHandle, PointerFacts};
 use crate::sim::result::{INVALID_VALUE, OUT_OF_MEMORY, PEER_ACCESS_UNSUPPORTED};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// Refuses `call` with `CUDA_ERROR_INVALID_VALUE` unless the rule holds.
-fn require(holds: bool, call: &'static str, why: impl FnOnce() -> String) -> Result<()> {
+pub(super) fn require(holds: bool, call: &'static str, why: impl FnOnce() -> String) -> Result<()> {
     if holds { Ok(()) } else { Err(INVALID_VALUE.of(call, why())) }
 }
 
@@ -17,7 +19,7 @@ fn range(address: u64, len_bytes: u64) -> String {
     format!("{len_bytes:#x} bytes at {address:#x}")
 }
 
-fn require_granular(value: u64, what: &str, call: &'static str) -> Result<()> {
+pub(super) fn require_granular(value: u64, what: &str, call: &'static str) -> Result<()> {
     require(value.is_multiple_of(GRANULARITY_BYTES), call, || {
         format!("{what} {value:#x} is not a multiple of {GRANULARITY_BYTES:#x}")
     })
@@ -47,7 +49,7 @@ impl Memory {
     }
 
     /// The allocation number behind a handle that is referenced.
-    fn referenced(&self, handle: PhysicalHandle, call: &'static str) -> Result<u32> {
+    pub(super) fn referenced(&self, handle: PhysicalHandle, call: &'static str) -> Result<u32> {
         match self.handles.get(&handle).filter(|found| found.references > 0) {
             Some(found) => Ok(found.physical),
             None => Err(INVALID_VALUE.of(call, format!("physical handle {} is not alive", handle.0))),
@@ -56,7 +58,8 @@ impl Memory {
 
     /// `cuMemRelease`.
     pub(crate) fn release(&mut self, handle: PhysicalHandle) -> Result<()> {
-        self.referenced(handle, "cuMemRelease")?;
+        let physical = self.referenced(handle, "cuMemRelease")?;
+        self.check_unbound(physical, "cuMemRelease")?;
         self.handles.get_mut(&handle).expect("just found").references -= 1;
         self.forget_if_unused(handle);
         Ok(())
@@ -100,6 +103,9 @@ impl Memory {
         let physical = match known {
             Some(physical) => physical as u32,
             None => {
+                if let Some(multicast) = self.multicast_import(fd)? {
+                    return Ok(multicast);
+                }
                 let memory = Physical::import(fd)?;
                 if memory.device >= self.n_devices {
                     return Err(refused(format!("memory of device {}, which is not here", memory.device)));
@@ -136,7 +142,8 @@ impl Memory {
         Ok(())
     }
 
-    /// `cuMemMap`, of a whole allocation.
+    /// `cuMemMap`, of a whole allocation or of a multicast object, whose team is complete: its addresses lead to bytes
+    /// by `multimem` instructions alone.
     pub(crate) fn map_at(&mut self, address: u64, len_bytes: u64, handle: PhysicalHandle) -> Result<()> {
         const CALL: &str = "cuMemMap";
         let physical = self.referenced(handle, CALL)?;
@@ -149,10 +156,24 @@ impl Memory {
         require(!self.map.overlaps(address, len_bytes), CALL, || {
             format!("something is mapped in {} already", range(address, len_bytes))
         })?;
-        self.reservation(address, len_bytes, CALL)?.map(address, len_bytes, memory.fd())?;
-        let rights = vec![Access::None; self.n_devices as usize];
+        let reservation = self.reservation(address, len_bytes, CALL)?;
         let owner = memory.device;
-        self.map.insert(Mapping { start: address, len_bytes, physical, handle: Some(handle), owner, rights });
+        let members = (owner == MULTICAST).then(Arc::default);
+        if members.is_none() {
+            reservation.map(address, len_bytes, memory.fd())?;
+        }
+        let rights = vec![Access::None; self.n_devices as usize];
+        self.map.insert(Mapping {
+            start: address,
+            len_bytes,
+            physical,
+            number: 0,
+            handle: Some(handle),
+            owner,
+            rights,
+            members,
+        });
+        self.look_again_at(physical);
         self.handles.get_mut(&handle).expect("just found").mappings += 1;
         Ok(())
     }
@@ -202,10 +223,14 @@ impl Memory {
     ) -> Result<()> {
         const CALL: &str = "cuMemSetAccess";
         let indices = self.whole_mappings(address, len_bytes, CALL)?;
+        for mapping in self.map.slice(indices.clone()).iter().filter(|mapping| mapping.owner == MULTICAST) {
+            require(access == Access::None || self.is_in_team(mapping.physical, device), CALL, || {
+                format!("device {device} is not in the team of the multicast object at {:#x}", mapping.start)
+            })?;
+        }
         let mappings = self.map.slice_mut(indices);
-        if let Some(far) =
-            mappings.iter().find(|mapping| access != Access::None && !can_access(mapping.owner))
-        {
+        let reaches = |owner| owner == MULTICAST || can_access(owner);
+        if let Some(far) = mappings.iter().find(|mapping| access != Access::None && !reaches(mapping.owner)) {
             let operand = format!("device {device} cannot reach memory of device {}", far.owner);
             return Err(PEER_ACCESS_UNSUPPORTED.of(CALL, operand));
         }
@@ -215,7 +240,7 @@ impl Memory {
 
     /// `cuPointerGetAttribute` for mapping base, mapping size and device ordinal.
     pub(crate) fn pointer_facts(&self, address: u64) -> Result<PointerFacts> {
-        match self.map.find(address).filter(|mapping| mapping.owner != HOST) {
+        match self.map.find(address).filter(|mapping| !matches!(mapping.owner, HOST | MULTICAST)) {
             Some(mapping) => Ok(PointerFacts {
                 mapping_base: mapping.start,
                 mapping_len_bytes: mapping.len_bytes,

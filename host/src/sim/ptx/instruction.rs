@@ -6,7 +6,7 @@
 
 use super::alu::convert::Conversion;
 use super::alu::float::FloatOp;
-use crate::sim::interface::{AtomicOp, BarrierReduction, Fence, MemoryAccess, Special};
+use crate::sim::interface::{AtomicOp, BarrierReduction, Fence, MemoryAccess, MultimemOp, Special};
 
 /// Index of a 64-bit slot in a thread's register file.
 pub type Slot = u16;
@@ -68,6 +68,8 @@ pub enum Instruction {
     StoreOwn { access: MemoryAccess, a: [Slot; 4], address: Slot, offset: i32 },
     /// `atom` and `red`.
     Atomic { access: MemoryAccess, op: AtomicOp, d: Slot, address: Slot, offset: i32, a: Slot, b: Slot },
+    /// `multimem`; `words` are the elements that it loads, stores or adds.
+    Multimem { access: MemoryAccess, op: MultimemOp, words: [Slot; 4], address: Slot, offset: i32 },
     /// `fence`, `membar`.
     Fence { fence: Fence },
     /// `bar`, `barrier`. `n_threads` is [`NO_SLOT`] for the whole block.

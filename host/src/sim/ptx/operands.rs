@@ -1,7 +1,7 @@
 //! Which slots an instruction reads and writes.
 
 use super::instruction::{Instruction, NO_SLOT, Slot};
-use crate::sim::interface::MemoryAccess;
+use crate::sim::interface::{MemoryAccess, MultimemOp};
 
 /// What an instruction does with a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,11 @@ impl Instruction {
             Self::Store { access, a, address, .. } | Self::StoreOwn { access, a, address, .. } => {
                 visit(Role::Read, address);
                 a[..n_words(*access)].iter_mut().for_each(|slot| visit(Role::Read, slot));
+            }
+            Self::Multimem { access, op, words, address, .. } => {
+                visit(Role::Read, address);
+                let role = if matches!(op, MultimemOp::LoadReduce(_)) { Role::Write } else { Role::Read };
+                words[..n_words(*access)].iter_mut().for_each(|slot| visit(role, slot));
             }
             Self::Unpack { d, a, n, .. } => {
                 visit(Role::Read, a);
@@ -89,6 +94,7 @@ impl Instruction {
             | Self::LoadOwn { .. }
             | Self::Store { .. }
             | Self::StoreOwn { .. }
+            | Self::Multimem { .. }
             | Self::Unpack { .. }
             | Self::Pack { .. }
             | Self::Carry { .. } => {}

@@ -2,10 +2,15 @@
 
 use crate::backend::Access;
 use crate::sim::memory::address_map::{AddressMap, HOST, Mapping};
+use crate::sim::memory::multicast::MULTICAST;
 
 /// Who owns a mapping.
 pub(super) fn owner(mapping: &Mapping) -> String {
-    if mapping.owner == HOST { "the host".into() } else { format!("device {}", mapping.owner) }
+    match mapping.owner {
+        HOST => "the host".into(),
+        MULTICAST => "a multicast object".into(),
+        device => format!("device {device}"),
+    }
 }
 
 fn rights(access: Access) -> &'static str {

@@ -1,9 +1,25 @@
 //! Choosing, apart from running: which thread goes next, and how far.
 
+//!
+//! | module | what |
+//! |---|---|
+//! | `name` | the kinds, and schedules as text |
+//! | `round_robin`, `random` | fair ones |
+//! | `pct`, `unfair` | those that look for mistakes |
+//! | `choices` | all of them, one by one |
+
+mod choices;
+mod draw;
+mod name;
+mod pct;
 mod random;
 mod round_robin;
+#[cfg(test)]
+mod tests;
+mod unfair;
 
-use crate::sim::config::ScheduleKind;
+pub use choices::{Choice, Exhaustive};
+pub use name::{NoSchedule, Schedule, ScheduleKind};
 use std::fmt::Debug;
 
 /// A thread: place of its block in the machine, and its number in the block.
@@ -16,12 +32,14 @@ pub(crate) struct ThreadId {
 }
 
 /// Threads that may go on. Not both lists are empty.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Candidates<'a> {
     /// Threads that do something new.
     pub(crate) active: &'a [ThreadId],
     /// Threads that lately only saw again what they had seen before.
     pub(crate) polling: &'a [ThreadId],
+    /// Whether the next instruction of a thread touches memory that others see.
+    pub(crate) touches_memory: &'a dyn Fn(ThreadId) -> bool,
 }
 
 /// Who goes next.
@@ -44,6 +62,15 @@ pub(crate) trait Scheduler: Debug + Send {
     /// Chooses which of `n_waiting` (at least 1) blocks of a grid starts next; the last one has the lowest number unless
     /// others were chosen before.
     fn pick_block(&mut self, n_waiting: usize) -> usize;
+    /// A block of that device has got that place.
+    fn block_starts(&mut self, _place: u32, _device: u32) {}
+    /// The choices made so far, of a schedule that is a list of them.
+    fn choices(&self) -> &[Choice] {
+        &[]
+    }
+    /// Chooses one of `n` (at least 2) behaviours that the memory model leaves open; 0 is what a machine without weak
+    /// memory does.
+    fn choose(&mut self, n: usize) -> usize;
 }
 
 /// Instructions of a burst of a thread that polls: a few rounds of its loop.
@@ -52,71 +79,12 @@ const POLL_BURST: u32 = 24;
 const POLL_SHARE: u64 = 16;
 
 /// Makes a scheduler.
-pub(crate) fn scheduler(kind: ScheduleKind, seed: u64) -> Box<dyn Scheduler> {
+pub(crate) fn scheduler(kind: &ScheduleKind, seed: u64) -> Box<dyn Scheduler> {
     match kind {
         ScheduleKind::Random => Box::new(random::Random::new(seed)),
         ScheduleKind::RoundRobin => Box::new(round_robin::RoundRobin::default()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn threads(n: u32) -> Vec<ThreadId> {
-        (0..n).map(|thread| ThreadId { block: 0, thread }).collect()
-    }
-
-    fn each(check: impl Fn(Box<dyn Scheduler>)) {
-        check(scheduler(ScheduleKind::Random, 7));
-        check(scheduler(ScheduleKind::RoundRobin, 7));
-    }
-
-    #[test]
-    fn picks_lie_in_the_lists_and_reach_every_thread() {
-        each(|mut scheduler| {
-            for (n_active, n_polling) in [(1, 0), (0, 1), (5, 0), (0, 5), (3, 4)] {
-                let (active, polling) = (threads(n_active), threads(n_polling));
-                let mut seen = [vec![false; active.len()], vec![false; polling.len()]];
-                for _ in 0..2000 {
-                    let pick = scheduler.pick(Candidates { active: &active, polling: &polling });
-                    assert!(pick.burst > 0);
-                    seen[usize::from(pick.polling)][pick.index] = true;
-                }
-                assert!(seen.iter().flatten().all(|&seen| seen), "{scheduler:?} {n_active} {n_polling}");
-            }
-        });
-    }
-
-    #[test]
-    fn a_sweep_gives_each_polling_thread_its_turn() {
-        each(|mut scheduler| {
-            let polling = threads(9);
-            let mut turns = [0; 9];
-            for _ in 0..90 {
-                turns[scheduler.pick(Candidates { active: &[], polling: &polling }).index] += 1;
-            }
-            assert_eq!(turns, [10; 9]);
-        });
-    }
-
-    #[test]
-    fn a_seed_is_a_schedule() {
-        let run = |seed| {
-            let mut scheduler = scheduler(ScheduleKind::Random, seed);
-            let active = threads(100);
-            (0..50).map(|_| scheduler.pick(Candidates { active: &active, polling: &[] })).collect::<Vec<_>>()
-        };
-        assert_eq!(run(1), run(1));
-        assert_ne!(run(1), run(2));
-    }
-
-    #[test]
-    fn blocks_are_chosen_among_those_that_wait() {
-        each(|mut scheduler| {
-            for n in 1..50 {
-                assert!(scheduler.pick_block(n) < n && scheduler.pick_grid(n) < n);
-            }
-        });
+        ScheduleKind::Pct { n_changes, n_steps } => Box::new(pct::Pct::new(seed, *n_changes, *n_steps)),
+        ScheduleKind::Unfair => Box::new(unfair::Unfair::new(seed)),
+        ScheduleKind::Choices(list) => Box::new(choices::Choices::new(list.clone())),
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct RoundRobin {
 impl Scheduler for RoundRobin {
     fn pick(&mut self, candidates: Candidates<'_>) -> Pick {
         self.picks += 1;
-        let Candidates { active, polling } = candidates;
+        let Candidates { active, polling, .. } = candidates;
         if active.is_empty() || (!polling.is_empty() && self.picks.is_multiple_of(POLL_SHARE)) {
             self.polling = (self.polling + 1) % polling.len();
             return Pick { polling: true, index: self.polling, burst: POLL_BURST };
@@ -32,5 +32,9 @@ impl Scheduler for RoundRobin {
 
     fn pick_block(&mut self, n_waiting: usize) -> usize {
         n_waiting - 1
+    }
+
+    fn choose(&mut self, _: usize) -> usize {
+        0
     }
 }

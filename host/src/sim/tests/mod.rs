@@ -3,8 +3,11 @@
 mod capture;
 mod determinism;
 mod kernels;
+mod multicast;
 mod order;
+mod races;
 mod reports;
+mod schedules;
 mod vmm;
 
 use super::{LiveCounts, ProbeKind, SimConfig, SimMachine};

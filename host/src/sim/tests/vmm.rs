@@ -263,15 +263,19 @@ fn live_counts_come_back_to_where_they_were() {
     let stream = machine.stream_create(1).unwrap();
     let event = machine.event_create(1, true).unwrap();
     let module = machine.module_load(1, KERNELS, "here").unwrap();
+    let object = machine.multicast_create(1, GRAIN).unwrap();
+    machine.multicast_add_device(object, 0).unwrap();
+    machine.multicast_bind(object, 0, physical, 0, GRAIN).unwrap();
     machine.capture_begin(stream).unwrap();
     let graph = machine.capture_end(stream).unwrap();
     let exec = machine.graph_instantiate(graph).unwrap();
     let during = LiveCounts {
-        physical_handles: before.physical_handles + 2,
+        physical_handles: before.physical_handles + 3,
         mappings: before.mappings + 1,
         reservations: before.reservations + 1,
         host_allocations: before.host_allocations + 1,
         plain_allocations: before.plain_allocations + 1,
+        multicast_bindings: before.multicast_bindings + 1,
         streams: before.streams + 1,
         events: before.events + 1,
         modules: before.modules + 1,
@@ -281,6 +285,8 @@ fn live_counts_come_back_to_where_they_were() {
     assert_eq!(machine.live(), during);
     machine.mem_unmap(address, GRAIN).unwrap();
     machine.address_free(address, 4 * GRAIN).unwrap();
+    machine.multicast_unbind(object, 0, 0, GRAIN).unwrap();
+    machine.mem_release(object).unwrap();
     machine.mem_release(physical).unwrap();
     machine.mem_release(import).unwrap();
     machine.host_free(host).unwrap();

@@ -2,10 +2,10 @@
 
 use super::memory::{gather, load, scatter, store};
 use super::{LOCAL_WINDOW, SHARED_WINDOW, ThreadState, stop};
-use crate::sim::interface::{Environment, Fault, Lanes, MemoryAccess, Space, Special, Stop};
+use crate::sim::interface::{Environment, Fault, Lanes, MemoryAccess, MultimemOp, Space, Special, Stop};
 use crate::sim::ptx::Kernel;
 use crate::sim::ptx::alu::{convert::convert, float, integer};
-use crate::sim::ptx::instruction::{BoolOp, Instruction, NO_SLOT, Own, Slot, SpecialRead};
+use crate::sim::ptx::instruction::{BoolOp, Fill, Instruction, NO_SLOT, Own, Slot, SpecialRead};
 
 /// Runs `thread` for at most `budget` instructions. Gives why it stopped and how many instructions it completed; the
 /// one at which it stopped is not among them, and the guard of an instruction (`@%p`) counts as one of its own.
@@ -181,6 +181,16 @@ impl<E: Environment> Frame<'_, E> {
                 let old = old.map_err(Stop::Fault)?;
                 if d != NO_SLOT {
                     self.set(d, old);
+                }
+            }
+            Instruction::Multimem { access, op, words, address, offset } => {
+                let address = self.get(address).wrapping_add_signed(offset.into());
+                let is_load = matches!(op, MultimemOp::LoadReduce(_));
+                let values = if is_load { [0; 4] } else { gather(self.registers, access, &words) };
+                let loaded = self.environment.multimem(self.pc, access, op, address, &values);
+                let loaded = loaded.map_err(Stop::Fault)?;
+                if is_load {
+                    scatter(self.registers, access, Fill::Zero, &words, &loaded);
                 }
             }
             Instruction::Fence { fence } => self.environment.fence(self.pc, fence),

@@ -1,6 +1,7 @@
-//! Tests of vectors that grow, on the simulated machine.
+//! Tests of vectors that grow and of owners, on the simulated machine.
 
 mod faults;
+mod multicast;
 mod sequences;
 
 use super::{CopyVec, DeviceVec, VmmVec};

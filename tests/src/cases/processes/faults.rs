@@ -10,6 +10,7 @@ use symmem::{Algorithm, Comm, CommConfig, ErrorKind, Op, Stream, UniqueId, Windo
 
 pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("sizes_differ", sizes_differ),
+    ("one_refuses", one_refuses),
     ("one_device", one_device),
     ("nobody_comes", nobody_comes),
     ("killed_in_ll", |place| killed_in_operation(place, Algorithm::Ll)),
@@ -33,6 +34,7 @@ pub(super) fn cases() -> Vec<Case> {
     };
     vec![
         case("sizes_differ", "sizes_differ", 3),
+        case("a_refusal_is_told_at_once", "one_refuses", 3),
         case("ranks_on_one_device", "one_device", 3),
         Case::new("processes::a_rank_never_comes", 2, a_rank_never_comes),
         killed("killed_in_ll"),
@@ -55,6 +57,22 @@ fn sizes_differ(place: &Place) -> Result<()> {
     let stream = Stream::new(&device)?;
     comm.all_reduce_in_place(&mut window, Op::Sum, &stream)?;
     comm.synchronize(&stream)?;
+    ensure!(window.to_vec()? == [place.n_ranks as f32; COUNT], "{:?}", window.to_vec()?);
+    Ok(())
+}
+
+/// What one rank is refused where it asks, all others are told, long before any deadline; then all goes on.
+fn one_refuses(place: &Place) -> Result<()> {
+    let device = place.device()?;
+    let mut comm = place.comm(&device, &long())?;
+    if place.rank == VICTIM {
+        expect("no elements", comm.alloc::<f32>(0), kind!(InvalidArgument), &["0 bytes"])?;
+    } else {
+        expect("a registration", comm.alloc::<f32>(COUNT)?.wait(), is_loss, &["0 bytes"])?;
+    }
+    let mut window = comm.alloc::<f32>(COUNT)?.wait()?;
+    window.write(0, &[1.0; COUNT])?;
+    summed(&mut comm, &mut window, &Stream::new(&device)?)?;
     ensure!(window.to_vec()? == [place.n_ranks as f32; COUNT], "{:?}", window.to_vec()?);
     Ok(())
 }

@@ -13,13 +13,13 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// The program of a rank, by its name.
 pub(crate) fn program(name: &str) -> Option<Program> {
-    let programs = results::PROGRAMS.iter().chain(faults::PROGRAMS);
+    let programs = results::PROGRAMS.iter().chain(faults::PROGRAMS).chain(super::multicast::PROGRAMS);
     programs.copied().find(|(its, _)| *its == name).map(|(_, program)| program)
 }
 
-/// As many ranks as asked for on the simulated machine, two on GPUs.
+/// As many processes as asked for on the simulated machine, at most two on GPUs.
 fn up_to(context: &Context, n_ranks: u32) -> u32 {
-    if context.is_sim() { n_ranks } else { 2 }
+    if context.is_sim() { n_ranks } else { n_ranks.min(2) }
 }
 
 /// A case in which all ranks run the same program to its end.

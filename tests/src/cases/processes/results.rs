@@ -7,6 +7,7 @@ use crate::user_memory::UserMemory;
 use anyhow::{Result, ensure};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::net::TcpListener;
+use std::sync::mpsc::channel;
 use symmem::{Algorithm, Comm, CommConfig, Device, Op, Stream, UniqueId, Window};
 
 pub(super) const PROGRAMS: &[(&str, Program)] = &[
@@ -18,6 +19,7 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("from_env", from_env),
     ("drop_orders", drop_orders),
     ("segments", segments),
+    ("two_ranks_each", two_ranks_each),
 ];
 
 const COUNTS: [usize; 4] = [1, 67, 513, 4096];
@@ -33,6 +35,8 @@ pub(super) fn cases() -> Vec<Case> {
         case("two_communicators_at_once", "two_communicators", 2),
         case("windows_dropped_in_any_order", "drop_orders", 3),
         case("windows_over_several_allocations", "segments", 3),
+        case("two_threads_of_a_process", "two_ranks_each", 1),
+        case("two_processes_of_two_ranks", "two_ranks_each", 2).runs_on(RunsOn::Sim),
         Case::new("processes::meeting_over_tcp", 2, over_tcp),
         Case::new("processes::started_by_torchrun", 2, started_by_torchrun),
     ]
@@ -139,6 +143,38 @@ fn two_communicators(place: &Place) -> Result<()> {
         drop(second);
     }
     Ok(())
+}
+
+/// Two ranks in each process, a thread each; they leave in an order that differs between processes.
+fn two_ranks_each(place: &Place) -> Result<()> {
+    let n_ranks = 2 * place.n_ranks;
+    let machine = place.machine_of(n_ranks)?;
+    let (leaves, left) = channel();
+    std::thread::scope(|scope| {
+        let run = |rank: u32| -> Result<()> {
+            let device = machine.device(rank)?;
+            let memory = UserMemory::new(&device, 1 << 16)?;
+            let mut comm = Comm::init_rank(&device, n_ranks, rank, &place.id)?;
+            ensure!((comm.rank(), comm.n_ranks()) == (rank, n_ranks), "{comm:?}");
+            (0..4).try_for_each(|_| rounds(&mut comm, &device, 513, 2))?;
+            let window = comm.register::<f32>(memory.address() + 64, 100)?.wait()?;
+            ensure!(comm.deregister(window)?.wait()?, "unmapped on all ranks");
+            let mismatch = comm.alloc::<f32>(100 + rank as usize / 3)?.wait();
+            ensure!(mismatch.is_err() == (n_ranks > 3), "{mismatch:?}");
+            Ok(leaves.send((rank, comm))?)
+        };
+        let threads: Vec<_> =
+            (2 * place.rank..2 * place.rank + 2).map(|rank| scope.spawn(move || run(rank))).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+    })?;
+    drop(leaves);
+    let mut comms: Vec<_> = left.iter().collect();
+    comms.sort_by_key(|(rank, _)| *rank);
+    if place.rank == 1 {
+        comms.reverse();
+    }
+    comms.into_iter().for_each(drop);
+    Ok(machine.take_deferred()?)
 }
 
 /// Each rank drops its windows in an order of its own, one of them after the communicator.

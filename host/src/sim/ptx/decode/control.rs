@@ -5,7 +5,7 @@ use super::super::instruction::{BarrierKind, Instruction, NO_SLOT};
 use super::super::parse::operand::Operand;
 use super::super::types::Type;
 use super::Decoder;
-use crate::sim::interface::BarrierReduction;
+use crate::sim::interface::{BarrierReduction, Fence};
 
 /// Decodes an instruction of this family; false if it is of another.
 pub(super) fn decode(decoder: &mut Decoder<'_, '_>) -> PtxResult<bool> {
@@ -62,11 +62,16 @@ fn branch_table(decoder: &mut Decoder<'_, '_>) -> PtxResult<bool> {
 
 /// Without programmatic launches there is nothing to wait for and nobody to tell.
 fn dependency(decoder: &mut Decoder<'_, '_>) -> PtxResult<bool> {
-    if !decoder.mnemonic.take("wait") && !decoder.mnemonic.take("launch_dependents") {
+    let waits = decoder.mnemonic.take("wait");
+    if !waits && !decoder.mnemonic.take("launch_dependents") {
         return Err(decoder.mnemonic.unknown());
     }
     decoder.expect_operands(0)?;
-    decoder.push(Instruction::Nothing)
+    decoder.push(if waits {
+        Instruction::Fence { fence: Fence::GridDependency }
+    } else {
+        Instruction::Nothing
+    })
 }
 
 fn barrier(decoder: &mut Decoder<'_, '_>) -> PtxResult<bool> {

@@ -38,7 +38,7 @@ const PLACES: [(&str, Place); 7] = [
     ("param::entry", Place::Own(Own::Parameter)),
 ];
 
-const SCOPES: [(&str, Scope); 4] =
+pub(super) const SCOPES: [(&str, Scope); 4] =
     [("cta", Scope::Cta), ("cluster", Scope::Cluster), ("gpu", Scope::Gpu), ("sys", Scope::Sys)];
 
 fn take_place(decoder: &mut Decoder<'_, '_>) -> Place {
@@ -99,12 +99,12 @@ fn take_shape(decoder: &mut Decoder<'_, '_>) -> PtxResult<(u8, Type)> {
 }
 
 /// The slots of a vector or a single operand, one per 64-bit word of the access.
-fn words(
-    decoder: &mut Decoder<'_, '_>,
+pub(super) fn words<'a>(
+    decoder: &mut Decoder<'_, 'a>,
     index: usize,
     lanes: u8,
     ty: Type,
-    element: impl Fn(&mut Decoder<'_, '_>, &Operand<'_>, Type) -> PtxResult<Slot>,
+    element: impl Fn(&mut Decoder<'_, 'a>, &Operand<'a>, Type) -> PtxResult<Slot>,
 ) -> PtxResult<[Slot; 4]> {
     let elements = match decoder.operands[index].clone() {
         Operand::Vector(elements) => elements,

@@ -6,6 +6,7 @@ mod conversion;
 mod floating;
 mod memory;
 mod moves;
+mod multimem;
 mod predicate;
 mod warp;
 
@@ -148,6 +149,7 @@ pub(crate) fn decode<'a>(
         || moves::decode(&mut decoder)?
         || conversion::decode(&mut decoder)?
         || memory::decode(&mut decoder)?
+        || multimem::decode(&mut decoder)?
         || control::decode(&mut decoder)?
         || warp::decode(&mut decoder)?;
     if known { Ok(()) } else { Err(decoder.mnemonic.unknown()) }

@@ -7,7 +7,8 @@ mod variable;
 
 use super::cursor::{Cursor, parse_integer};
 use super::error::{PtxError, PtxResult};
-use super::module::{Module, Source, Variable};
+use super::instruction::Instruction;
+use super::module::{Kernel, Module, Source, Variable};
 use super::token::{TokenKind, tokenize};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -90,6 +91,7 @@ impl<'a> ModuleParser<'a> {
             ".extern" => self.extern_variable()?,
             ".entry" => {
                 let kernel = function::entry(self)?;
+                self.check_target(&kernel)?;
                 self.kernels.push(kernel);
             }
             ".func" => self.function()?,
@@ -102,6 +104,19 @@ impl<'a> ModuleParser<'a> {
             other => return Err(PtxError::new(line, format!("unknown directive `{other}`"))),
         }
         Ok(())
+    }
+
+    /// Refuses instructions that the target or the version does not have (PTX ISA 9.7.9.14).
+    fn check_target(&self, kernel: &Kernel) -> PtxResult<()> {
+        let is_multimem = |instruction: &Instruction| matches!(instruction, Instruction::Multimem { .. });
+        let has_them = self.target_sm >= Some(90) && self.version >= Some((8, 1));
+        match kernel.code.iter().position(is_multimem).filter(|_| !has_them) {
+            Some(pc) => {
+                let line = kernel.lines[pc].ptx_line;
+                Err(PtxError::new(line, "`multimem` needs .target sm_90 or higher and .version 8.1 or later"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Steps over a function. Kernels are compiled so that every function is inlined; what is left, such as the handler

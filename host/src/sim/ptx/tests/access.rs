@@ -1,8 +1,9 @@
 //! Loads, stores, atomics and fences: what reaches the machine, and what registers hold.
 
 use crate::sim::interface::{
-    AtomicOp, Fault, Fence, MemoryAccess,
+    AtomicOp, ElementKind, Fault, Fence, MemoryAccess, MultimemOp,
     Order::{self, *},
+    Reduction, ReductionOp,
     Scope::{self, *},
     Space::{self, *},
     Stop,
@@ -103,6 +104,66 @@ fn atomics_say_how() {
         let expected = format!("{op:?} {:?} {operand:#x} {second:#x}", access(Global, how, width_bytes, 1));
         assert_eq!(logged(text), expected, "{text}");
     }
+}
+
+#[test]
+fn multimem_says_how() {
+    let sum = |element, is_wide| Reduction { op: ReductionOp::Add, element, is_wide };
+    let of = |op, element| Reduction { op, element, is_wide: false };
+    let load = MultimemOp::LoadReduce;
+    let weak = (Weak, Scope::None);
+    let f32s = sum(ElementKind::F32, false);
+    let table = [
+        ("ld_reduce.add.f32 %r0, [%d1]", load(f32s), weak, 4, 1),
+        ("ld_reduce.weak.global.add.f32 %r0, [%d1]", load(f32s), weak, 4, 1),
+        (
+            "ld_reduce.relaxed.sys.global.add.v4.f32 {%r0, %r1, _, %r3}, [%d1]",
+            load(f32s),
+            (Relaxed, Sys),
+            4,
+            4,
+        ),
+        (
+            "ld_reduce.acquire.gpu.global.add.acc::f32.v4.bf16x2 {%r0, %r1, %r2, %r3}, [%d1]",
+            load(sum(ElementKind::Bf16, true)),
+            (Acquire, Gpu),
+            4,
+            4,
+        ),
+        ("ld_reduce.add.v2.f16 {%h0, %h1}, [%d1]", load(sum(ElementKind::F16, false)), weak, 2, 2),
+        ("ld_reduce.add.f64 %d0, [%d1]", load(sum(ElementKind::F64, false)), weak, 8, 1),
+        ("ld_reduce.max.f16x2 %r0, [%d1]", load(of(ReductionOp::Max, ElementKind::F16)), weak, 4, 1),
+        ("ld_reduce.min.s64 %d0, [%d1]", load(of(ReductionOp::Min, ElementKind::Signed)), weak, 8, 1),
+        ("ld_reduce.xor.b32 %r0, [%d1]", load(of(ReductionOp::Xor, ElementKind::Unsigned)), weak, 4, 1),
+        ("st.b32 [%d1], 7", MultimemOp::Store, weak, 4, 1),
+        ("st.relaxed.sys.global.b64 [%d1], %d2", MultimemOp::Store, (Relaxed, Sys), 8, 1),
+        ("st.release.gpu.v4.f32 [%d1], {%r0, %r1, %r2, %r3}", MultimemOp::Store, (Release, Gpu), 4, 4),
+        ("st.weak.v4.f16x2 [%d1], {%r0, %r1, %r2, %r3}", MultimemOp::Store, weak, 4, 4),
+        (
+            "red.release.sys.global.add.u32 [%d1], 1",
+            MultimemOp::Reduce(sum(ElementKind::Unsigned, false)),
+            (Release, Sys),
+            4,
+            1,
+        ),
+        ("red.add.f32 [%d1], %r0", MultimemOp::Reduce(f32s), (Relaxed, Gpu), 4, 1),
+        (
+            "red.relaxed.cta.or.b64 [%d1], %d2",
+            MultimemOp::Reduce(of(ReductionOp::Or, ElementKind::Unsigned)),
+            (Relaxed, Cta),
+            8,
+            1,
+        ),
+    ];
+    for (text, op, how, width_bytes, lanes) in table {
+        let expected = format!("{op:?} {:?} {GLOBAL:#x}", access(Global, how, width_bytes, lanes));
+        let found = logged(&format!("multimem.{text}"));
+        assert!(found.starts_with(&expected), "{text}: {found}, {expected}");
+    }
+    let stored = logged("mov.b32 %r0, 5; multimem.st.v2.f32 [%d1+8], {%r0, 0f3F800000}");
+    assert!(stored.ends_with("0x100008 [5, 3f800000, 0, 0]"), "{stored}");
+    let (_, machine) = run("multimem.ld_reduce.add.v2.f32 {_, %r0}, [%d1]; st.global.b32 [%d1], %r0;");
+    assert_eq!(machine.words()[0] as u32, 0x22);
 }
 
 #[test]

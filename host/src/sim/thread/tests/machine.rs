@@ -1,6 +1,8 @@
 //! A small machine for tests: one thread, flat memory.
 
-use crate::sim::interface::{AtomicOp, Environment, Fault, Fence, Lanes, MemoryAccess, Space, Special, Stop};
+use crate::sim::interface::{
+    AtomicOp, Environment, Fault, Fence, Lanes, MemoryAccess, MultimemOp, Space, Special, Stop,
+};
 use crate::sim::ptx::{Kernel, parse};
 use crate::sim::thread::{ThreadState, resume_with, run};
 
@@ -74,6 +76,18 @@ impl Environment for Machine {
         let mut word = [0; 8];
         word[..bytes.len()].copy_from_slice(bytes);
         Ok(u64::from_le_bytes(word))
+    }
+
+    fn multimem(
+        &mut self,
+        _: u32,
+        access: MemoryAccess,
+        op: MultimemOp,
+        address: u64,
+        values: &Lanes,
+    ) -> Result<Lanes, Fault> {
+        self.log.push(format!("{op:?} {access:?} {address:#x} {values:x?}"));
+        Ok([0x11, 0x22, 0x33, 0x44])
     }
 
     fn fence(&mut self, _: u32, fence: Fence) {

@@ -2,7 +2,9 @@
 //! `cargo test --release -p symmem --lib -- --ignored --nocapture instructions_per_second`.
 
 use super::machine::{GLOBAL, module_text};
-use crate::sim::interface::{AtomicOp, Environment, Fault, Fence, Lanes, MemoryAccess, Special, Stop};
+use crate::sim::interface::{
+    AtomicOp, Environment, Fault, Fence, Lanes, MemoryAccess, MultimemOp, Special, Stop,
+};
 use crate::sim::ptx::parse;
 use crate::sim::thread::{ThreadState, run};
 use std::time::Instant;
@@ -40,6 +42,17 @@ impl Environment for Flat {
         _: u64,
         _: u64,
     ) -> Result<u64, Fault> {
+        Err(Fault::Unmapped { address })
+    }
+
+    fn multimem(
+        &mut self,
+        _: u32,
+        _: MemoryAccess,
+        _: MultimemOp,
+        address: u64,
+        _: &Lanes,
+    ) -> Result<Lanes, Fault> {
         Err(Fault::Unmapped { address })
     }
 

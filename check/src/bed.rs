@@ -1,0 +1,301 @@
+//! A machine with a communicator on it, on which run after run starts from the same state.
+
+use crate::finding::{Finding, How};
+use crate::program::{Launched, Program, REGIONS, Types, first_content, region_bytes};
+use crate::subject::Run;
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use symmem::backend::Backend;
+use symmem::sim::{OnStall, ProbeKind, SimConfig, SimMachine};
+use symmem::symmetric::FlatOffset;
+use symmem::{Algorithm, Collective, Comm, CommConfig, Dtype, ErrorKind, Machine, Op, Stream, Window};
+use symmem_device::abi::{
+    BARRIER_BLOCKS_MAX, DevBaseHeader, DevBaseLayout, PUSH_BLOCKS_MAX, SENTINEL_EPOCHS, SLOT_BLOCKS_MAX,
+};
+use symmem_device::kernels::KernelSpec;
+
+/// Blocks of every launch: enough for one to overtake another.
+pub(crate) const BLOCKS: u32 = 2;
+/// Polls without any change that make a stall. Nothing here looks at the clock while it waits.
+const STALL_POLLS: u32 = 1000;
+/// The same where kernels shall give up: more than they poll between two looks at the clock.
+const STALL_POLLS_PATIENT: u32 = 4500;
+/// A stall while the host is about to launch more is none.
+const STALL_GRACE_MS: u64 = 20;
+
+/// What beds differ in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Shape {
+    pub(crate) n_ranks: u32,
+    /// Time passes where nothing else happens, so that bounded waits end.
+    pub(crate) is_patient: bool,
+    /// Threads of a block.
+    pub(crate) threads: u32,
+}
+
+impl Shape {
+    /// What a program needs.
+    pub(crate) fn of(program: &Program, n_ranks: u32) -> Self {
+        let is_patient = program.launched == Launched::Absent;
+        Self { n_ranks, is_patient, threads: program.threads }
+    }
+}
+
+/// All ranks of one communicator. The communicators go before the streams.
+pub(crate) struct Bed {
+    sim: Arc<SimMachine>,
+    n_ranks: u32,
+    comms: Vec<Comm>,
+    streams: Vec<Stream>,
+    windows: Vec<Window<u8>>,
+    /// Types and reductions whose kernels are loaded.
+    prepared: BTreeSet<(Dtype, Op)>,
+}
+
+impl Bed {
+    /// A bed of that shape, whose ranks use `algorithm` wherever they can.
+    pub(crate) fn new(shape: Shape, algorithm: Algorithm) -> Result<Self> {
+        let Shape { n_ranks, is_patient, threads } = shape;
+        let sim = SimMachine::new(SimConfig {
+            n_devices: n_ranks,
+            device_memory_bytes: 256 << 20,
+            stall_polls: if is_patient { STALL_POLLS_PATIENT } else { STALL_POLLS },
+            on_stall: if is_patient { OnStall::AdvanceClock } else { OnStall::Report },
+            stall_grace_ms: STALL_GRACE_MS,
+            instructions_max: 1 << 31,
+            ..SimConfig::default()
+        })?;
+        let machine = Machine::from_backend(sim.clone());
+        let devices = machine.devices(n_ranks)?;
+        let config = CommConfig {
+            algorithm: Some(algorithm),
+            ctas: Some(BLOCKS),
+            threads: Some(threads),
+            dtypes: vec![Dtype::F32],
+            ..CommConfig::default()
+        };
+        let comms = Comm::init_all_with(&devices, &config)?;
+        let streams = devices.iter().map(Stream::new).collect::<symmem::Result<_>>()?;
+        let bytes = REGIONS * region_bytes(n_ranks) as usize;
+        let asked = comms.iter().map(|comm| comm.alloc(bytes)).collect::<symmem::Result<Vec<_>>>()?;
+        let windows = asked.into_iter().map(symmem::Registration::wait).collect::<symmem::Result<_>>()?;
+        Ok(Self { sim, n_ranks, comms, streams, windows, prepared: BTreeSet::new() })
+    }
+
+    /// The machine.
+    pub(crate) fn sim(&self) -> &SimMachine {
+        &self.sim
+    }
+
+    /// Runs a program of a kernel; `Some` is what is wrong. Behind a finding that is an error of the machine the bed is
+    /// of no use any more.
+    pub(crate) fn run(
+        &mut self,
+        run: &Run,
+        kernel: &KernelSpec,
+        program: &Program,
+    ) -> Result<Option<Finding>> {
+        let types = Types::of(kernel);
+        self.prepare(types).context("loading the kernel")?;
+        let first = first_content(types.dtype, self.n_ranks);
+        self.reset(program, &first).context("setting memory before the run")?;
+        self.sim.restart(&run.schedule, run.probe)?;
+        let expected = program.result(types, &first);
+        let wrong = match program.launched {
+            Launched::Absent => self.run_absent(run.schedule.seed, types, program),
+            Launched::Late => self.run_late(run.schedule.seed, types, program, &first, &expected),
+            _ => self.execute(types, program).and_then(|()| self.verify_all(run, &expected)),
+        };
+        Ok(match wrong {
+            Ok(report) => report.map(|report| Finding { run: run.clone(), how: How::WrongResult, report }),
+            Err(error) => Some(Finding::of_error(run, &error)),
+        })
+    }
+
+    /// Loads the kernels of a type and a reduction on every rank.
+    pub(crate) fn prepare(&mut self, types: Types) -> symmem::Result<()> {
+        let Some(op) = types.op.filter(|&op| self.prepared.insert((types.dtype, op))) else { return Ok(()) };
+        let asked = self.comms.iter().map(|comm| comm.prepare(&[types.dtype], &[op]));
+        let asked = asked.collect::<symmem::Result<Vec<_>>>()?;
+        asked.into_iter().try_for_each(|preparation| preparation.wait())
+    }
+
+    /// The first difference on any rank.
+    fn verify_all(&self, run: &Run, expected: &[Vec<u8>]) -> symmem::Result<Option<String>> {
+        // The checkers have nothing to say of what the host does from here on.
+        self.sim.restart(&run.schedule, ProbeKind::None)?;
+        for rank in 0..self.n_ranks as usize {
+            if let Some(report) = self.verify(rank, expected)? {
+                return Ok(Some(report));
+            }
+        }
+        Ok(None)
+    }
+
+    fn verify(&self, rank: usize, expected: &[Vec<u8>]) -> symmem::Result<Option<String>> {
+        let mut found = vec![0; expected[rank].len()];
+        self.windows[rank].read(0, &mut found)?;
+        let region_bytes = region_bytes(self.n_ranks) as usize;
+        Ok((found != expected[rank]).then(|| difference(rank, &found, &expected[rank], region_bytes)))
+    }
+
+    /// See [`Launched::Absent`]. Every rank that is there ends with an error that says so.
+    fn run_absent(&mut self, seed: u64, types: Types, program: &Program) -> symmem::Result<Option<String>> {
+        let absent = (seed % u64::from(self.n_ranks)) as usize;
+        let present = (0..self.n_ranks as usize).filter(|&rank| rank != absent);
+        for rank in present.clone() {
+            self.launch_on(rank, types, program)?;
+        }
+        for rank in present {
+            match self.comms[rank].synchronize(&self.streams[rank]) {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Timeout { .. } | ErrorKind::Poisoned { .. }) => {}
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    return Ok(Some(format!("rank {rank} did not notice that rank {absent} never came")));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// See [`Launched::Late`].
+    fn run_late(
+        &mut self,
+        seed: u64,
+        types: Types,
+        program: &Program,
+        first: &[Vec<u8>],
+        expected: &[Vec<u8>],
+    ) -> symmem::Result<Option<String>> {
+        let n_ranks = self.n_ranks as usize;
+        let late = (seed % u64::from(self.n_ranks)) as usize;
+        let others = (0..n_ranks).filter(|&rank| rank != late);
+        self.windows[late].fill_bytes(0xdb)?;
+        for rank in others.clone() {
+            self.launch_on(rank, types, program)?;
+        }
+        for rank in others.clone() {
+            if self.sim.stream_is_done(self.streams[rank].handle())? {
+                return Ok(Some(format!("rank {rank} did not wait for rank {late}, which is late")));
+            }
+        }
+        self.windows[late].write(0, &first[late])?;
+        self.launch_on(late, types, program)?;
+        for rank in others.chain([late]) {
+            self.comms[rank].synchronize(&self.streams[rank])?;
+            if let Some(report) = self.verify(rank, expected)? {
+                return Ok(Some(report));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts the memory of all ranks in the state of a new communicator, but for epochs that are further on.
+    fn reset(&mut self, program: &Program, first: &[Vec<u8>]) -> Result<()> {
+        self.sim.restart(&crate::subject::first_schedule(), ProbeKind::None)?;
+        let layout = DevBaseLayout::new(self.n_ranks);
+        let words = words_of(program.epoch, layout);
+        let ll_slots = [
+            (layout.ll_slots_offset(0, 0, 0), layout.ll_slots_offset(BLOCKS, 0, 0)),
+            (layout.ll_128_slots_offset(0, 0, 0), layout.ll_128_slots_offset(BLOCKS, 0, 0)),
+        ];
+        let sentinels = layout.sentinel_slots_offset(0, 0, 0)..layout.sentinel_slots_offset(BLOCKS, 0, 0);
+        for ((comm, window), first) in self.comms.iter().zip(&mut self.windows).zip(first) {
+            let (device, rank) = (comm.device().index(), comm.rank());
+            let at = |offset: u64| comm.space().address(rank, FlatOffset::new(offset));
+            let unpoisoned = [0u8; std::mem::offset_of!(DevBaseHeader, timeout_ns)];
+            self.sim.write(device, at(0), &unpoisoned)?;
+            self.sim.write(device, at(layout.barrier_epoch_offset(0)), bytemuck::cast_slice(&words))?;
+            self.sim.fill(device, at(sentinels.start), 0, sentinels.end - sentinels.start)?;
+            for (start, end) in ll_slots {
+                match program.epoch {
+                    0 => self.sim.fill(device, at(start), 0, end - start)?,
+                    _ => self.sim.write(device, at(start), &stale_slots(end - start, layout))?,
+                }
+            }
+            window.write(0, first)?;
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, types: Types, program: &Program) -> symmem::Result<()> {
+        let Launched::Graph { replays } = program.launched else {
+            self.launch(types, program)?;
+            return self.synchronize();
+        };
+        let graphs = (0..self.n_ranks as usize).map(|rank| {
+            let stream = self.streams[rank].clone();
+            stream.capture(|| self.launch_on(rank, types, program))?.instantiate()
+        });
+        let graphs = graphs.collect::<symmem::Result<Vec<_>>>()?;
+        for _ in 0..replays {
+            graphs.iter().zip(&self.streams).try_for_each(|(graph, stream)| graph.launch(stream))?;
+        }
+        self.synchronize()
+    }
+
+    fn launch(&mut self, types: Types, program: &Program) -> symmem::Result<()> {
+        (0..self.n_ranks as usize).try_for_each(|rank| self.launch_on(rank, types, program))
+    }
+
+    fn launch_on(&mut self, rank: usize, types: Types, program: &Program) -> symmem::Result<()> {
+        let (comm, stream) = (&mut self.comms[rank], &self.streams[rank]);
+        let base = self.windows[rank].address();
+        for call in program.operations(types, self.n_ranks, rank as u32) {
+            let (input, output) = (base + call.input, base + call.output);
+            let (count, dtype) = (call.count, types.dtype);
+            match types.op {
+                Some(op) if types.collective == Collective::ReduceScatter => {
+                    comm.reduce_scatter_at(input, output, count, dtype, op, stream)?;
+                }
+                Some(op) => comm.all_reduce_at(input, output, count, dtype, op, stream)?,
+                None => comm.all_gather_at(input, output, count, dtype, stream)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for all ranks; the first error in rank order.
+    fn synchronize(&mut self) -> symmem::Result<()> {
+        let ranks = self.comms.iter_mut().zip(&self.streams);
+        let waited: Vec<_> = ranks.map(|(comm, stream)| comm.synchronize(stream)).collect();
+        waited.into_iter().collect()
+    }
+}
+
+/// The words of all protocols, from the barrier's epochs to the end of its inboxes, where each stands at `epoch`. The
+/// sentinels' epochs end elsewhere; no slot of theirs is in use.
+fn words_of(epoch: u32, layout: DevBaseLayout) -> Vec<u32> {
+    let mut words = vec![epoch; (BARRIER_BLOCKS_MAX + 2 * SLOT_BLOCKS_MAX) as usize];
+    let sentinel = if epoch == 0 { 0 } else { SENTINEL_EPOCHS - 1 - (u32::MAX - epoch) };
+    words.extend((0..SLOT_BLOCKS_MAX).flat_map(|_| [sentinel, 0]));
+    words.extend((0..PUSH_BLOCKS_MAX).map(|_| 0));
+    words.extend((0..BARRIER_BLOCKS_MAX * layout.n_ranks).map(|_| epoch));
+    words
+}
+
+/// Slots as the epochs 2 and 3 leave them, which come again behind the wrap: only what zeroes a bank before then keeps
+/// them from being taken for new.
+fn stale_slots(len_bytes: u64, layout: DevBaseLayout) -> Vec<u8> {
+    const STALE: u64 = 0x5e5e_5e5e;
+    let bank_bytes = layout.ll_slots_offset(0, 1, 0) - layout.ll_slots_offset(0, 0, 0);
+    let half = |at: u64| STALE | (2 + at / bank_bytes % 2) << 32;
+    (0..len_bytes).step_by(size_of::<u64>()).flat_map(|at| half(at).to_le_bytes()).collect()
+}
+
+/// Where a rank's window differs from what it must hold.
+fn difference(rank: usize, found: &[u8], expected: &[u8], region_bytes: usize) -> String {
+    let wrong: Vec<_> = (0..found.len()).filter(|&at| found[at] != expected[at]).collect();
+    let first = wrong[0];
+    format!(
+        "rank {rank}: {} of {} bytes are wrong, the first one byte {} of region {}: found {:#04x}, expected {:#04x}",
+        wrong.len(),
+        found.len(),
+        first % region_bytes,
+        first / region_bytes,
+        found[first],
+        expected[first]
+    )
+}

@@ -1,0 +1,213 @@
+//! The proof of checkers and kernels at once: take one order from a kernel, and see whether anybody notices.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`text`] | the PTX of one kernel, and where its lines come from |
+//! | [`ptx`] | mutants of emitted PTX |
+//! | [`source`] | mutants of the device crate's source |
+//! | [`listed`] | those that are not caught, with the argument why |
+
+mod listed;
+mod ptx;
+mod source;
+mod text;
+
+use crate::bed::Shape;
+use crate::campaign::{Beds, Campaign, in_parallel};
+use crate::cli::CheckArgs;
+use crate::finding::Finding;
+use crate::program::{self, GIVING_UP, Types};
+use crate::{check, select};
+use anyhow::{Context, Result, ensure};
+use listed::Listed;
+use ptx::Mutant;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Instant;
+use symmem::kernels_ptx::{KernelSet, ptx_for};
+use symmem_device::kernels::KernelSpec;
+use text::KernelText;
+
+/// What the PTX is for: the newest module has all kernels.
+const SM: u32 = 90;
+/// Numbers of ranks, unless they are asked for: with three there is a rank that others hear of.
+const RANKS: [u32; 2] = [2, 3];
+/// Runs of a mutant at each number of ranks, unless they are asked for: every program under every kind of schedule and
+/// every probe, twice.
+const SEEDS: u64 = 60;
+
+/// Runs of a mutant of what happens when a wait comes to its end, at each number of ranks.
+const SEEDS_OF_WAITS: u64 = 6;
+/// Where that stands. It is the same in all kernels, so that one of them stands for all.
+const WAITS: [&str; 6] = [
+    "wait.rs enter",
+    "wait.rs look",
+    "wait.rs is_aborted",
+    "wait.rs leave",
+    "wait.rs poison_all",
+    "wait.rs write_record",
+];
+
+/// A kernel, its original text and a mutant.
+struct Trial {
+    kernel: &'static KernelSpec,
+    original: String,
+    mutant: Mutant,
+}
+
+/// What came of a trial.
+enum Verdict {
+    Caught(Box<Finding>, u64),
+    NotCaught(u64),
+}
+
+/// Runs the command; says whether every mutant is caught or listed.
+pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
+    let started = Instant::now();
+    let kernels = representatives(&args.kernels)?;
+    let mut campaign = Campaign { seeds: args.seeds.unwrap_or(SEEDS), ..check::campaign(args) };
+    if args.ranks.is_empty() {
+        campaign.ranks = RANKS.to_vec();
+    }
+    let trials = trials(&kernels, args.only.as_deref())?;
+    if args.list {
+        trials.iter().for_each(|trial| println!("{}: {}", short(trial.kernel), trial.mutant.name));
+        return Ok(true);
+    }
+    let listed = listed::listed()?;
+    let (mut tally, mut failures) = (Tally::default(), Vec::new());
+    let work = |trial: &Trial, beds: &mut Beds| trial.run(&campaign, beds);
+    in_parallel(&trials, check::jobs(args), work, |trial, verdict| match verdict {
+        Ok(verdict) => tally.take(trial, &verdict, &listed),
+        Err(error) => failures.push(error.context(format!("{}: {}", short(trial.kernel), trial.mutant.name))),
+    });
+    if args.kernels.is_empty() && args.only.is_none() {
+        tally.look_for_idle_entries(&listed);
+    }
+    println!(
+        "# {} mutants of {} kernels: {} caught, {} listed as not caught, {} unexplained, {:.1} s",
+        trials.len(),
+        kernels.len(),
+        tally.n_caught,
+        tally.n_listed,
+        tally.n_wrong,
+        started.elapsed().as_secs_f64()
+    );
+    failures.into_iter().next().map_or(Ok(tally.n_wrong == 0), Err)
+}
+
+/// The first kernel of each collective and algorithm: its other types and operations are the same source.
+fn representatives(patterns: &[String]) -> Result<Vec<&'static KernelSpec>> {
+    let mut seen = BTreeSet::new();
+    let chosen = select::kernels(patterns)?;
+    Ok(chosen.into_iter().filter(|kernel| seen.insert((kernel.collective, kernel.algorithm))).collect())
+}
+
+fn trials(kernels: &[&'static KernelSpec], only: Option<&str>) -> Result<Vec<Trial>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
+    let mut trials = Vec::new();
+    for &kernel in kernels {
+        let module = ptx_for(SM, KernelSet::of(kernel)).context("this build has no such PTX")?.text();
+        let text = KernelText::cut(&module, kernel.name)?;
+        let mutants = ptx::mutants(&text, root).into_iter();
+        trials.extend(mutants.map(|mutant| Trial { kernel, original: text.whole(), mutant }));
+    }
+    trials.extend(source::trials(root, kernels)?);
+    let mut seen = BTreeSet::new();
+    trials.retain(|trial| !trial.is_of_waits() || seen.insert(trial.mutant.name.clone()));
+    trials.retain(|trial| only.is_none_or(|only| select::matches(only, &trial.mutant.name)));
+    // Those of one algorithm run on the same beds.
+    trials.sort_by_key(|trial| (trial.kernel.algorithm, trial.kernel.name));
+    Ok(trials)
+}
+
+/// The kernel's name without what stands for its source.
+fn short(kernel: &KernelSpec) -> String {
+    format!("{}_{}", kernel.collective, kernel.algorithm)
+}
+
+impl Trial {
+    /// Runs the mutant until it is caught, and puts the original back.
+    fn run(&self, campaign: &Campaign, beds: &mut Beds) -> Result<Verdict> {
+        let mut n_runs = 0;
+        let gives_up = self.is_of_waits();
+        for seed in 0..if gives_up { campaign.seeds.min(SEEDS_OF_WAITS) } else { campaign.seeds } {
+            for &n_ranks in &campaign.ranks {
+                let mut run = campaign.run(self.kernel.name, n_ranks, seed);
+                if gives_up {
+                    run.program = GIVING_UP.name.into();
+                }
+                let program = program::find(&run.program).context("a program of the campaign")?;
+                let bed = beds.bed(Shape::of(program, n_ranks), self.kernel.algorithm)?;
+                bed.prepare(Types::of(self.kernel))?;
+                let n_replaced = bed.sim().replace_kernels(&self.mutant.text, "a mutant")?;
+                ensure!(n_replaced == n_ranks as usize, "the mutant took the place of {n_replaced} kernels");
+                n_runs += 1;
+                if let Some(finding) = beds.run(&run, self.kernel)? {
+                    self.restore(beds)?;
+                    return Ok(Verdict::Caught(Box::new(finding), n_runs));
+                }
+            }
+        }
+        self.restore(beds)?;
+        Ok(Verdict::NotCaught(n_runs))
+    }
+
+    /// Whether what it lacks matters only where a wait comes to its end.
+    fn is_of_waits(&self) -> bool {
+        let name = &self.mutant.name;
+        WAITS.iter().any(|place| name.contains(place)) && !name.contains("ll.rs")
+    }
+
+    fn restore(&self, beds: &Beds) -> Result<()> {
+        beds.all().try_for_each(|bed| bed.sim().replace_kernels(&self.original, "the original").map(drop))?;
+        Ok(())
+    }
+}
+
+/// Counts, and the lines of the report.
+#[derive(Default)]
+struct Tally {
+    n_caught: usize,
+    n_listed: usize,
+    n_wrong: usize,
+    used: BTreeSet<usize>,
+}
+
+impl Tally {
+    fn take(&mut self, trial: &Trial, verdict: &Verdict, listed: &[Listed]) {
+        let name = format!("{}: {}", short(trial.kernel), trial.mutant.name);
+        let entry = listed.iter().position(|entry| select::matches(&entry.pattern, &name));
+        self.used.extend(entry);
+        match (verdict, entry) {
+            (Verdict::Caught(finding, n_runs), None) => {
+                self.n_caught += 1;
+                println!(
+                    "caught      {name} ({}, run {n_runs}: {})",
+                    finding.how.name(),
+                    finding.run.schedule
+                );
+            }
+            (Verdict::NotCaught(n_runs), Some(entry)) => {
+                self.n_listed += 1;
+                println!("not caught  {name} ({n_runs} runs): {}", listed[entry].reason);
+            }
+            (Verdict::Caught(finding, _), Some(_)) => {
+                self.n_wrong += 1;
+                println!("WRONG       {name} is listed as not caught, but was: {finding}\n  {}", finding.run);
+            }
+            (Verdict::NotCaught(n_runs), None) => {
+                self.n_wrong += 1;
+                println!("WRONG       {name} was not caught in {n_runs} runs, and no reason is listed");
+            }
+        }
+    }
+
+    /// An entry that no mutant has any more says something that is no longer so.
+    fn look_for_idle_entries(&mut self, listed: &[Listed]) {
+        for (_, entry) in listed.iter().enumerate().filter(|(n, _)| !self.used.contains(n)) {
+            self.n_wrong += 1;
+            println!("WRONG       `{}` is listed, and there is no such mutant", entry.pattern);
+        }
+    }
+}

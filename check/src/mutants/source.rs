@@ -1,0 +1,63 @@
+//! Mutants of the device crate's source: steps of a protocol that no single instruction is. The crate is compiled anew
+//! for each, with `--cfg symmem_mutant="NAME"`.
+
+use super::Trial;
+use super::ptx::Mutant;
+use super::text::KernelText;
+use anyhow::{Context, Result};
+use std::path::Path;
+use symmem::kernels_ptx::{KernelSet, ptx_for};
+use symmem_builder::{Builder, Lto};
+use symmem_device::kernels::{Algorithm, KernelSpec};
+
+/// A step that can be left out: its name in the source, and the algorithms that take it.
+struct Step {
+    name: &'static str,
+    algorithms: &'static [Algorithm],
+}
+
+const LL: &[Algorithm] = &[Algorithm::Ll, Algorithm::LlTwoShot];
+const BETWEEN_BARRIERS: &[Algorithm] = &[Algorithm::TwoShotLdSt, Algorithm::Ld, Algorithm::St];
+
+/// All of them; each stands as `intact!("NAME")` in the source.
+const STEPS: [Step; 11] = [
+    Step { name: "ll_epoch_step", algorithms: LL },
+    Step { name: "ll_epoch_step_in_kernel", algorithms: LL },
+    Step { name: "ll_epoch_save", algorithms: LL },
+    Step { name: "ll_epoch_after_wrap", algorithms: LL },
+    Step { name: "ll_bank_switch", algorithms: LL },
+    Step { name: "ll_bank_zeroing", algorithms: LL },
+    Step { name: "ll_second_half", algorithms: LL },
+    Step { name: "barrier_epoch_step", algorithms: BETWEEN_BARRIERS },
+    Step { name: "barrier_epoch_save", algorithms: BETWEEN_BARRIERS },
+    Step { name: "barrier_on_entry", algorithms: BETWEEN_BARRIERS },
+    Step { name: "barrier_on_exit", algorithms: BETWEEN_BARRIERS },
+];
+
+/// A trial for each step and each of the kernels that takes it.
+pub(super) fn trials(root: &Path, kernels: &[&'static KernelSpec]) -> Result<Vec<Trial>> {
+    let mut trials = Vec::new();
+    for step in &STEPS {
+        let takes = |kernel: &&&'static KernelSpec| step.algorithms.contains(&kernel.algorithm);
+        let kernels: Vec<_> = kernels.iter().filter(takes).collect();
+        if kernels.is_empty() {
+            continue;
+        }
+        let mutated = compile(root, step.name)?;
+        for kernel in kernels {
+            let text = KernelText::cut(&mutated, kernel.name)?.whole();
+            let module = ptx_for(super::SM, KernelSet::of(kernel)).context("this build has no such PTX")?;
+            let original = KernelText::cut(&module.text(), kernel.name)?.whole();
+            let mutant = Mutant { name: format!("source without {}", step.name), text };
+            trials.push(Trial { kernel, original, mutant });
+        }
+    }
+    Ok(trials)
+}
+
+fn compile(root: &Path, name: &str) -> Result<String> {
+    let builder = Builder::new(root.join("device")).sm(super::SM).lto(Lto::Off);
+    let builder = builder.cfg("symmem_mutant").cfg(&format!("symmem_mutant=\"{name}\""));
+    let artifacts = builder.build().with_context(|| format!("the mutant {name}"))?;
+    Ok(artifacts.modules.into_iter().next().context("one module was asked for")?.text)
+}

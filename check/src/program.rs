@@ -1,0 +1,225 @@
+//! What is run of a kernel: few operations in a row, small, that use the same memory again, and what they must leave
+//! behind.
+
+use symmem::{Collective, Dtype, Op};
+use symmem_device::kernels::KernelSpec;
+use symmem_tests::random::{Random, Values};
+use symmem_tests::reference;
+
+/// Ranges of each rank's window that operations read and write.
+pub(crate) const REGIONS: usize = 3;
+/// Bytes of one rank's input, at most.
+const INPUT_BYTES_MAX: u64 = 4096;
+/// A few words.
+const SMALL: u64 = 40;
+/// Several rounds of LL packets for each of two blocks, of 32 threads or, where it is ragged, of 96. In the last round
+/// some threads have nothing to wait for.
+const LARGE: u64 = 2368;
+
+/// Where epochs stand before a run that crosses their wrap.
+const NEAR_THE_END: u32 = u32::MAX - 2;
+
+/// A sequence of operations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program {
+    /// Its name in replay strings.
+    pub(crate) name: &'static str,
+    /// What all epochs are set to first.
+    pub(crate) epoch: u32,
+    pub(crate) launched: Launched,
+    /// Threads of a block.
+    pub(crate) threads: u32,
+    steps: &'static [Step],
+}
+
+/// How the host launches the operations, and when it looks at the results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Launched {
+    /// Each by itself; the host looks when all ranks are done.
+    OneByOne,
+    /// As a graph, so many times; the host looks when all ranks are done.
+    Graph { replays: u32 },
+    /// One rank's memory is written and its operations launched while the others run already, and the host looks at
+    /// each rank's results as soon as that rank is done.
+    Late,
+    /// One rank never comes: the others must give up.
+    Absent,
+}
+
+/// An operation: which region it reads and writes, how large it is, and whether it begins and ends off the grid of
+/// 8 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    from: usize,
+    to: usize,
+    bytes: u64,
+    ragged: bool,
+}
+
+const fn step(from: usize, to: usize, bytes: u64) -> Step {
+    Step { from, to, bytes, ragged: false }
+}
+
+const fn ragged(from: usize, to: usize, bytes: u64) -> Step {
+    Step { from, to, bytes, ragged: true }
+}
+
+/// All programs. Each operation reads what an earlier one wrote, and no host waits between them: one that ends too early
+/// shows in the next.
+pub(crate) const PROGRAMS: [Program; 6] = [
+    Program {
+        name: "chain",
+        epoch: 0,
+        launched: Launched::OneByOne,
+        threads: 32,
+        steps: &[
+            step(0, 1, LARGE),
+            step(1, 2, LARGE),
+            step(2, 2, SMALL),
+            step(2, 0, SMALL),
+            ragged(0, 1, SMALL),
+        ],
+    },
+    Program {
+        name: "turns",
+        epoch: 0,
+        launched: Launched::OneByOne,
+        threads: 32,
+        steps: &[
+            step(0, 1, SMALL),
+            step(1, 0, SMALL),
+            step(0, 1, SMALL),
+            step(1, 0, SMALL),
+            step(0, 2, SMALL),
+            step(2, 1, SMALL),
+        ],
+    },
+    Program {
+        name: "wrap",
+        epoch: NEAR_THE_END,
+        launched: Launched::OneByOne,
+        // No divisor of the slots of a bank: a slot is received by one thread and zeroed by another.
+        threads: 96,
+        steps: &[step(0, 1, SMALL), ragged(1, 0, LARGE), ragged(0, 1, LARGE), step(1, 1, SMALL)],
+    },
+    Program {
+        name: "graph",
+        epoch: 0,
+        launched: Launched::Graph { replays: 2 },
+        threads: 32,
+        steps: &[ragged(0, 1, 600), ragged(1, 0, SMALL)],
+    },
+    Program {
+        name: "late",
+        epoch: 0,
+        launched: Launched::Late,
+        threads: 32,
+        steps: &[step(0, 1, 600), step(1, 2, SMALL)],
+    },
+    Program {
+        name: "absent",
+        epoch: 0,
+        launched: Launched::Absent,
+        threads: 32,
+        steps: &[step(0, 1, SMALL), step(1, 2, SMALL)],
+    },
+];
+
+/// The first so many programs are for all runs; the rest takes much longer, since the waits of kernels are long.
+pub(crate) const N_QUICK: usize = 5;
+/// The program in which kernels give up.
+pub(crate) const GIVING_UP: &Program = &PROGRAMS[N_QUICK];
+
+/// The program of that name.
+pub(crate) fn find(name: &str) -> Option<&'static Program> {
+    PROGRAMS.iter().find(|program| program.name == name)
+}
+
+/// Element type and reduction with which a kernel is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Types {
+    pub(crate) collective: Collective,
+    pub(crate) dtype: Dtype,
+    pub(crate) op: Option<Op>,
+}
+
+impl Types {
+    pub(crate) fn of(kernel: &KernelSpec) -> Self {
+        let dtype = kernel.dtype.unwrap_or(Dtype::F32);
+        Self { collective: kernel.collective, dtype, op: kernel.op }
+    }
+}
+
+/// An operation as it is called: offsets in each rank's window, and the count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Operation {
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+    pub(crate) count: u64,
+}
+
+/// Bytes of a region on `n_ranks` ranks: the parts of all ranks fit.
+pub(crate) fn region_bytes(n_ranks: u32) -> u64 {
+    INPUT_BYTES_MAX * u64::from(n_ranks)
+}
+
+impl Program {
+    /// The operations as `rank` calls them.
+    pub(crate) fn operations(&self, types: Types, n_ranks: u32, rank: u32) -> Vec<Operation> {
+        let call = |step: &Step| {
+            let unit = types.dtype.bytes();
+            let shift = if step.ragged { unit } else { 0 };
+            let count = step.bytes / unit + u64::from(step.ragged);
+            let at = |region: usize| region as u64 * region_bytes(n_ranks) + shift;
+            let (mut input, mut output) = (at(step.from), at(step.to));
+            let part = if step.from == step.to { u64::from(rank) * count * unit } else { 0 };
+            match types.collective {
+                Collective::AllReduce => {}
+                Collective::AllGather => input += part,
+                Collective::ReduceScatter => output += part,
+            }
+            Operation { input, output, count }
+        };
+        self.steps.iter().map(call).collect()
+    }
+
+    /// How often the steps are run.
+    fn n_rounds(&self) -> u32 {
+        match self.launched {
+            Launched::Graph { replays } => replays,
+            Launched::OneByOne | Launched::Late | Launched::Absent => 1,
+        }
+    }
+
+    /// What each rank's window holds after the operations, which began with `windows`.
+    pub(crate) fn result(&self, types: Types, windows: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let n_ranks = windows.len() as u32;
+        let mut windows = windows.to_vec();
+        let calls: Vec<_> = (0..n_ranks).map(|rank| self.operations(types, n_ranks, rank)).collect();
+        for n in (0..self.n_rounds()).flat_map(|_| 0..self.steps.len()) {
+            let part_bytes = (calls[0][n].count * types.dtype.bytes()) as usize;
+            let is_scatter = types.collective == Collective::ReduceScatter;
+            let bytes = if is_scatter { part_bytes * n_ranks as usize } else { part_bytes };
+            let input = |(window, calls): (&Vec<u8>, &Vec<Operation>)| {
+                window[calls[n].input as usize..][..bytes].to_vec()
+            };
+            let inputs: Vec<Vec<u8>> = windows.iter().zip(&calls).map(input).collect();
+            let result = match types.op {
+                Some(op) => reference::all_reduce(types.dtype, op, &inputs),
+                None => reference::all_gather(&inputs),
+            };
+            for (rank, (window, calls)) in windows.iter_mut().zip(&calls).enumerate() {
+                let output = if is_scatter { &result[rank * part_bytes..][..part_bytes] } else { &result };
+                window[calls[n].output as usize..][..output.len()].copy_from_slice(output);
+            }
+        }
+        windows
+    }
+}
+
+/// What each rank's window holds at first: random elements, other ones on every rank and in every region.
+pub(crate) fn first_content(dtype: Dtype, n_ranks: u32) -> Vec<Vec<u8>> {
+    let mut random = Random::new(1);
+    let count = REGIONS as u64 * region_bytes(n_ranks) / dtype.bytes();
+    (0..n_ranks).map(|_| random.elements(dtype, Values::Plain, count as usize)).collect()
+}
