@@ -67,9 +67,10 @@ fn embed(modules: &[Module], out_dir: &Path) -> Result<(), BuildError> {
     let mut table = String::from("&[\n");
     for Module { sm, version, text } in modules {
         let sets = sets(*sm);
-        let kernels = sets.iter().enumerate().flat_map(|(index, set)| {
-            set.kernels().into_iter().map(move |name| (name, index))
-        });
+        let kernels = sets
+            .iter()
+            .enumerate()
+            .flat_map(|(index, set)| set.kernels().into_iter().map(move |name| (name, index)));
         let set_of: HashMap<&str, usize> = kernels.collect();
         let texts = divide(text, sets.len(), |name| set_of.get(name).copied());
         for (set, text) in sets.iter().zip(texts) {

@@ -86,9 +86,7 @@ impl<'a> Round<'a> {
         }
         let bytes = self.input(rank, (first, len));
         let (side, base) = match (self.program.steps, case.collective) {
-            (Steps::InPlace, Collective::AllGather) => {
-                (Side::Output, u64::from(rank) * case.part_bytes())
-            }
+            (Steps::InPlace, Collective::AllGather) => (Side::Output, u64::from(rank) * case.part_bytes()),
             (Steps::InPlace, Collective::AllReduce | Collective::ReduceScatter) => (Side::Output, 0),
             _ => (Side::Input, 0),
         };

@@ -178,9 +178,10 @@ pub(crate) fn lower(dtype: Dtype, values: &Values) -> Vec<u8> {
     match values {
         Values::Single(values) => lower_single(dtype, values),
         Values::Double(values) => bytemuck::cast_slice(values).to_vec(),
-        Values::Integer(values) => {
-            values.iter().flat_map(|value| value.to_le_bytes().into_iter().take(dtype.bytes() as usize)).collect()
-        }
+        Values::Integer(values) => values
+            .iter()
+            .flat_map(|value| value.to_le_bytes().into_iter().take(dtype.bytes() as usize))
+            .collect(),
     }
 }
 

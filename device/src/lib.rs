@@ -29,8 +29,15 @@
     )
 )]
 #![cfg_attr(
-    all(target_arch = "nvptx64", any(not(target_feature = "sm_90"), not(feature = "kernels"), symmem_mutant)),
-    allow(dead_code, unused_imports, reason = "PTX for older devices, mutants and the DSL alone leave kernels out")
+    all(
+        target_arch = "nvptx64",
+        any(not(target_feature = "sm_90"), not(feature = "kernels"), symmem_mutant)
+    ),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "PTX for older devices, mutants and the DSL alone leave kernels out"
+    )
 )]
 
 /// Whether the step of that name is there: always, except in the mutant that lacks it, by which the checkers are

@@ -46,10 +46,8 @@ impl Places {
         match offset {
             _ if offset >= layout.zeroed_bytes() => "scratch",
             _ if offset >= layout.sentinel_slots_offset(0, 0, 0) => "sentinel slots",
-            _ if offset >= slots_128 => {
-                ["128-bit LL slots, bank 0", "128-bit LL slots, bank 1"]
-                    [((offset - slots_128) / bank_bytes % 2) as usize]
-            }
+            _ if offset >= slots_128 => ["128-bit LL slots, bank 0", "128-bit LL slots, bank 1"]
+                [((offset - slots_128) / bank_bytes % 2) as usize],
             _ if offset >= slots => {
                 ["LL slots, bank 0", "LL slots, bank 1"][((offset - slots) / bank_bytes % 2) as usize]
             }

@@ -216,7 +216,8 @@ impl Compilation {
         if !folder.is_dir() {
             return Ok(Vec::new());
         }
-        let entries = std::fs::read_dir(&folder).map_err(|error| BuildError::io("read folder", &folder, error))?;
+        let entries =
+            std::fs::read_dir(&folder).map_err(|error| BuildError::io("read folder", &folder, error))?;
         let start = format!("{}-", self.name);
         let is_piece = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());

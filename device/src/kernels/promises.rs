@@ -71,7 +71,9 @@ impl KernelSpec {
         let by_algorithm = match self.algorithm {
             Algorithm::Ll | Algorithm::LlTwoShot | Algorithm::Sentinel | Algorithm::SentinelTwoShot => LL,
             Algorithm::Ll128 => LL_128,
-            Algorithm::TwoShotLdSt | Algorithm::TwoShotPush | Algorithm::St | Algorithm::Ld => BETWEEN_BARRIERS,
+            Algorithm::TwoShotLdSt | Algorithm::TwoShotPush | Algorithm::St | Algorithm::Ld => {
+                BETWEEN_BARRIERS
+            }
             Algorithm::Push => BEHIND_A_BARRIER,
         };
         let early: &[Promise] = if sm >= WAITS_ITSELF_SM_MIN { LAUNCHED_EARLY } else { &[] };

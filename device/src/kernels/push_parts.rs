@@ -51,7 +51,9 @@ pub(super) fn all_reduce_sentinel_two_shot<T: Float, O: Reduction<T::Acc>>(args:
 
 /// `BACK`: the results go to all ranks.
 #[inline(always)]
-fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: bool>(args: &CollectiveArgs) {
+fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: bool>(
+    args: &CollectiveArgs,
+) {
     let half = P::capacity(DevBaseLayout::new(args.comm.n_ranks)) / 2;
     let capacity = if BACK { half } else { 2 * half };
     let exchange = Exchange { args, team: Team::new(&args.comm), half };

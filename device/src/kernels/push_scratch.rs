@@ -212,7 +212,8 @@ impl<const TO_ALL: bool> Round<'_, TO_ALL> {
             // No branch between the loads: instead of packs that the thread does not have it loads one that is there.
             let pack = at + if tile.has(n) { tile.index(n) } else { 0 };
             // SAFETY: `DevBase` is mapped; behind the barrier the sender's stores are there.
-            packs[n] = unsafe { ptx::ld_weak_v2_b64(self.scratch.address(self.scratch.team.rank(), sender, pack)) };
+            packs[n] =
+                unsafe { ptx::ld_weak_v2_b64(self.scratch.address(self.scratch.team.rank(), sender, pack)) };
         }
         packs
     }

@@ -20,9 +20,7 @@
 )]
 
 use super::Packets;
-use crate::abi::{
-    DevBaseLayout, DevComm, LL_128_PAYLOAD_BYTES, LL_PAYLOAD_BYTES, SLOT_BYTES, STEP_RECEIVE,
-};
+use crate::abi::{DevBaseLayout, DevComm, LL_128_PAYLOAD_BYTES, LL_PAYLOAD_BYTES, SLOT_BYTES, STEP_RECEIVE};
 use crate::element::Pack;
 use crate::ptx;
 use crate::team::Team;

@@ -60,8 +60,13 @@ mod tests {
         ] {
             let cut = cut(collective, form_of(algorithm), (offset, len_bytes), n_ranks, n_blocks);
             let cut = cut.expect("small enough");
-            assert_eq!((cut.slots_per_part, cut.slots_per_block), expected, "{algorithm} {offset} {len_bytes}");
+            assert_eq!(
+                (cut.slots_per_part, cut.slots_per_block),
+                expected,
+                "{algorithm} {offset} {len_bytes}"
+            );
         }
-        cut(Collective::AllReduce, form_of(Algorithm::Ll), (0, 1 << 40), 2, 1).expect_err("too many for a block");
+        cut(Collective::AllReduce, form_of(Algorithm::Ll), (0, 1 << 40), 2, 1)
+            .expect_err("too many for a block");
     }
 }

@@ -50,7 +50,8 @@ impl Comm {
         stream: &Stream,
     ) -> Result<()> {
         let data = data.into().as_slice();
-        let count = launch::share_of("length of a reduce-scatter in place", data.len() as u64, self.n_ranks())?;
+        let count =
+            launch::share_of("length of a reduce-scatter in place", data.len() as u64, self.n_ranks())?;
         let (input, part_bytes) = (Range::of(data), count * T::DTYPE.bytes());
         self.launch(&Call {
             collective: Collective::ReduceScatter,

@@ -105,7 +105,11 @@ fn add_cover(
             op: Op::ALL[row[3]],
             count: COUNTS[row[4]],
             input: Place { window: 0, offset: at(OFFSETS[row[5]]) },
-            output: output_at(row[8], at(OFFSETS[row[6]]), COUNTS[row[4]] * dtype.bytes() * u64::from(team.ranks)),
+            output: output_at(
+                row[8],
+                at(OFFSETS[row[6]]),
+                COUNTS[row[4]] * dtype.bytes() * u64::from(team.ranks),
+            ),
             in_place: row[7] == 1,
             values: VALUES[row[9]],
         });
@@ -146,7 +150,8 @@ fn run(context: &Context, team: Team, operations: &[Operation]) -> Result<()> {
     let mut rig = Rig::with(&machine, team.ranks, &config)?;
     let ends = operations.iter().map(|operation| {
         let end = if operation.in_place { operation.input.offset } else { operation.output.offset };
-        (end + operation.output_bytes(team.ranks)).max(operation.input.offset + operation.input_bytes(team.ranks))
+        (end + operation.output_bytes(team.ranks))
+            .max(operation.input.offset + operation.input_bytes(team.ranks))
     });
     let len_bytes = ends.max().unwrap_or(0) + GUARD_BYTES;
     let mut field = Field::new(&rig, len_bytes as usize, 1)?;

@@ -155,7 +155,8 @@ impl Choice {
             return Some(Self::Measured(fastest));
         }
         let all = Algorithm::ALL.iter().copied().filter(has_kernel);
-        all.min_by_key(|algorithm| tuning::modelled_ns(*algorithm, bytes, problem.n_ranks)).map(Self::Modelled)
+        all.min_by_key(|algorithm| tuning::modelled_ns(*algorithm, bytes, problem.n_ranks))
+            .map(Self::Modelled)
     }
 
     fn algorithm(self) -> Algorithm {
