@@ -25,6 +25,9 @@ const RANKS_MANY: u32 = 9;
 /// A message of many blocks whose length divides by nothing.
 const COUNT_LARGE: u64 = 1_000_003;
 
+/// A message of several rounds of one block.
+const COUNT_OF_ROUNDS: u64 = 150_001;
+
 /// What the operations of one case share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Team {
@@ -54,6 +57,14 @@ pub(super) fn cases(full: bool, gpus: u32) -> Vec<Case> {
         Case::new(format!("matrix::{}_{}_large", kind.0, kind.1), 2, run)
     });
     cases.extend(large);
+    // More than a block's slots or scratch hold at once, many times over.
+    let rounds = kinds().into_iter().map(|kind| {
+        let operation = Operation { count: COUNT_OF_ROUNDS, ..operation(kind.0, 4096, 1, Dtype::F32) };
+        let team = Team { blocks: Some(1), ..team(kind, 2) };
+        let run = move |context: &Context| run(context, team, &[operation.clone(), operation.clone()]);
+        Case::new(format!("matrix::{}_{}_rounds", kind.0, kind.1), 2, run)
+    });
+    cases.extend(rounds);
     cases
 }
 
