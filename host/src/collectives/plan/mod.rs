@@ -280,7 +280,7 @@ mod tests {
             (Collective::AllReduce, 1 << 20, Dtype::Bf16, Algorithm::SentinelTwoShot),
             // Integers have no value to spare.
             (Collective::AllReduce, 1 << 20, Dtype::I32, Algorithm::Ll128),
-            (Collective::AllReduce, 1 << 20, Dtype::U64, Algorithm::LlTwoShot),
+            (Collective::AllReduce, 1 << 20, Dtype::U64, Algorithm::Ll),
             (Collective::AllReduce, 1 << 29, Dtype::F32, Algorithm::TwoShotPush),
             (Collective::ReduceScatter, 1 << 29, Dtype::F64, Algorithm::Push),
             (Collective::AllGather, 1 << 29, Dtype::U8, Algorithm::St),
