@@ -10,12 +10,13 @@ mod sets;
 
 use kernels::{Module, SMS, file_name};
 use miniz_oxide::deflate::compress_to_vec;
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use symmem_builder::BuildError;
 use symmem_builder::output::publish;
-use symmem_builder::select::select;
-use symmem_device::kernels::KernelSet;
+use symmem_builder::select::divide;
+use symmem_device::kernels::{KERNELS, KernelSet};
 
 const READY_DIR: &str = "SYMMEM_PTX_DIR";
 /// Build scripts are compiled without optimisation: more would cost seconds and save little.
@@ -65,9 +66,17 @@ fn ready(dir: &Path) -> Result<Vec<Module>, BuildError> {
 fn embed(modules: &[Module], out_dir: &Path) -> Result<(), BuildError> {
     let mut table = String::from("&[\n");
     for Module { sm, version, text } in modules {
-        for set in KernelSet::all() {
+        let sets: Vec<KernelSet> = KernelSet::all_for(*sm).collect();
+        let set_of: HashMap<&str, usize> = KERNELS
+            .iter()
+            .filter_map(|kernel| {
+                let at = sets.iter().position(|&set| set == KernelSet::of(kernel))?;
+                Some((kernel.name, at))
+            })
+            .collect();
+        let texts = divide(text, sets.len(), |name| set_of.get(name).copied());
+        for (&set, text) in sets.iter().zip(texts) {
             let file = format!("{}.z", file_name(*sm).replace(".ptx", &format!("_{}.ptx", sets::name(set))));
-            let text = select(text, |name| sets::has(set, name));
             publish(&out_dir.join(&file), compress_to_vec(text.as_bytes(), COMPRESSION_LEVEL))?;
             let (major, minor, set) = (version / 10, version % 10, sets::code(set));
             writeln!(

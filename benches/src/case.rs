@@ -11,35 +11,44 @@ pub(crate) struct Case {
     pub(crate) dtype: Dtype,
     /// `None` for collectives that do not reduce.
     pub(crate) op: Option<Op>,
-    /// Elements of the message in an all-reduce, of one rank's share in an all-gather.
+    /// Elements of the message in an all-reduce, of one rank's part in every other collective.
     pub(crate) count: u64,
     pub(crate) n_ranks: u32,
 }
 
 impl Case {
-    /// Bytes of one rank's input.
-    pub(crate) fn bytes_per_rank(&self) -> u64 {
+    /// Bytes of the message in an all-reduce, of one rank's part in every other collective.
+    pub(crate) fn part_bytes(&self) -> u64 {
         self.count * self.dtype.bytes()
     }
 
-    /// The size in nccl-tests' sense, which is also that of one rank's output: the buffer of an all-reduce, the shares
-    /// of all ranks in an all-gather.
+    /// The size in nccl-tests' sense: the buffer of an all-reduce, the parts of all ranks in every other collective.
     pub(crate) fn bytes_total(&self) -> u64 {
-        self.bytes_per_rank() * self.shares()
+        self.part_bytes() * self.parts()
     }
 
-    /// Parts of the output that come from different inputs.
-    pub(crate) fn shares(&self) -> u64 {
+    /// Bytes of one rank's input.
+    pub(crate) fn input_bytes(&self) -> u64 {
+        if self.collective == Collective::AllGather { self.part_bytes() } else { self.bytes_total() }
+    }
+
+    /// Bytes of one rank's output.
+    pub(crate) fn output_bytes(&self) -> u64 {
+        if self.collective == Collective::AllGather { self.bytes_total() } else { self.part_bytes() }
+    }
+
+    /// Parts that the larger of input and output consists of.
+    pub(crate) fn parts(&self) -> u64 {
         match self.collective {
             Collective::AllReduce => 1,
-            Collective::AllGather => u64::from(self.n_ranks),
+            Collective::AllGather | Collective::ReduceScatter => u64::from(self.n_ranks),
         }
     }
 
     /// An error if its bytes do not fit in 64 bits, with room to spare for what lies around the buffers.
     fn checked(self) -> Result<Self> {
         let bytes =
-            self.count.checked_mul(self.dtype.bytes()).and_then(|bytes| bytes.checked_mul(self.shares()));
+            self.count.checked_mul(self.dtype.bytes()).and_then(|bytes| bytes.checked_mul(self.parts()));
         match bytes {
             Some(bytes) if bytes < 1 << 62 => Ok(self),
             _ => Err(anyhow!(
@@ -100,7 +109,7 @@ pub(crate) fn cases(
     let mut cases = Vec::new();
     for &collective in collectives {
         let ops: Vec<_> = match collective {
-            Collective::AllReduce => ops.iter().copied().map(Some).collect(),
+            Collective::AllReduce | Collective::ReduceScatter => ops.iter().copied().map(Some).collect(),
             Collective::AllGather => vec![None],
         };
         for &dtype in dtypes {
@@ -122,18 +131,21 @@ mod tests {
     fn bytes_of_all_gather_are_those_of_all_ranks() {
         let mut case =
             Case { collective: Collective::AllGather, dtype: Dtype::F16, op: None, count: 3, n_ranks: 5 };
-        assert_eq!((case.bytes_per_rank(), case.bytes_total()), (6, 30));
+        assert_eq!((case.input_bytes(), case.output_bytes(), case.bytes_total()), (6, 30, 30));
         case.collective = Collective::AllReduce;
-        assert_eq!((case.bytes_per_rank(), case.bytes_total()), (6, 6));
+        assert_eq!((case.input_bytes(), case.output_bytes(), case.bytes_total()), (6, 6, 6));
+        case.collective = Collective::ReduceScatter;
+        assert_eq!((case.input_bytes(), case.output_bytes(), case.bytes_total()), (30, 6, 30));
     }
 
     #[test]
     fn every_combination_is_there_once() {
         let sizes = Sizes::Range { min: 8, max: 32, factor: 4 };
-        let made = cases(Collective::ALL, Dtype::ALL, Op::ALL, &sizes, 4).expect("small");
-        // All-gather of f32: 8 and 32 bytes are 1 and 2 elements a rank; of f16 and bf16: 1 and 4.
-        assert_eq!(made.len(), 3 * 5 * 2 + 3 * 2);
-        assert!(made.iter().all(|case| case.op.is_some() == (case.collective == Collective::AllReduce)));
+        let dtypes = [Dtype::F32, Dtype::F16, Dtype::Bf16];
+        let made = cases(Collective::ALL, &dtypes, Op::ALL, &sizes, 4).expect("small");
+        // Parts of f32: 8 and 32 bytes are 1 and 2 elements a rank; of f16 and bf16: 1 and 4.
+        assert_eq!(made.len(), 3 * 5 * 2 + 3 * 2 + 3 * 5 * 2);
+        assert!(made.iter().all(|case| case.op.is_some() == (case.collective != Collective::AllGather)));
         let tiny = Sizes::Range { min: 1, max: 16, factor: 2 };
         let counts: Vec<_> = cases(&[Collective::AllReduce], &[Dtype::F32], &[Op::Sum], &tiny, 4)
             .expect("small")

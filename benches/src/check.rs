@@ -58,7 +58,7 @@ impl<'a> Round<'a> {
     pub(crate) fn prepare(&self) -> Result<()> {
         let case = &self.program.case;
         for rank in self.team.ranks() {
-            for (side, len_bytes) in buffers(case) {
+            for (side, len_bytes) in buffers(case, self.program.steps) {
                 let mut window = self.team.window(rank, side).clone();
                 window.fill_bytes(POISON)?;
                 for (salt, first) in guards(len_bytes) {
@@ -75,13 +75,19 @@ impl<'a> Round<'a> {
 
     fn write(&self, rank: u32, (first, len): (u64, u64)) -> Result<()> {
         let (case, size) = (&self.program.case, self.program.case.dtype.bytes());
-        let mut bytes = vec![0; (len * size) as usize];
-        self.key.fill(rank, first, &mut bytes);
+        if case.collective == Collective::ReduceScatter {
+            let side = if self.program.steps == Steps::InPlace { Side::Output } else { Side::Input };
+            return (0..case.parts()).try_for_each(|part| {
+                let first = part * case.count + first;
+                let bytes = self.input(rank, (first, len));
+                let place = GUARD_BYTES + first * size;
+                Ok(self.team.window(rank, side).clone().write(place as usize, &bytes)?)
+            });
+        }
+        let bytes = self.input(rank, (first, len));
         let (side, base) = match (self.program.steps, case.collective) {
-            (Steps::InPlace, Collective::AllGather) => {
-                (Side::Output, u64::from(rank) * case.bytes_per_rank())
-            }
-            (Steps::InPlace, Collective::AllReduce) => (Side::Output, 0),
+            (Steps::InPlace, Collective::AllGather) => (Side::Output, u64::from(rank) * case.part_bytes()),
+            (Steps::InPlace, Collective::AllReduce | Collective::ReduceScatter) => (Side::Output, 0),
             _ => (Side::Input, 0),
         };
         let place = GUARD_BYTES + base + first * size;
@@ -97,6 +103,7 @@ impl<'a> Round<'a> {
             merge(match self.program.case.collective {
                 Collective::AllReduce => self.compare_reduced(chunks[task])?,
                 Collective::AllGather => self.compare_gathered(chunks[task])?,
+                Collective::ReduceScatter => self.compare_scattered(chunks[task])?,
             });
             Ok(())
         })?;
@@ -104,14 +111,15 @@ impl<'a> Round<'a> {
         Ok(found.into_inner().unwrap_or_else(|poison| poison.into_inner()))
     }
 
-    fn inputs(&self, (first, len): (u64, u64)) -> Vec<Vec<u8>> {
-        let case = &self.program.case;
-        let fill = |rank| {
-            let mut bytes = vec![0; (len * case.dtype.bytes()) as usize];
-            self.key.fill(rank, first, &mut bytes);
-            bytes
-        };
-        (0..case.n_ranks).map(fill).collect()
+    /// One rank's input from an element on.
+    fn input(&self, rank: u32, (first, len): (u64, u64)) -> Vec<u8> {
+        let mut bytes = vec![0; (len * self.program.case.dtype.bytes()) as usize];
+        self.key.fill(rank, first, &mut bytes);
+        bytes
+    }
+
+    fn inputs(&self, chunk: (u64, u64)) -> Vec<Vec<u8>> {
+        (0..self.program.case.n_ranks).map(|rank| self.input(rank, chunk)).collect()
     }
 
     fn compare_reduced(&self, chunk: (u64, u64)) -> Result<Findings> {
@@ -127,7 +135,7 @@ impl<'a> Round<'a> {
                 found.merge(self.compare_elements(rank, Side::Input, chunk.0, input)?);
             }
         }
-        let mut value = reference.reduce(lifted.iter().map(Vec::as_slice));
+        let mut value = reference.reduce(lifted.iter());
         for depth in 1..=self.program.n_ops {
             for (side, folds) in [(Side::Input, input_folds), (Side::Output, output_folds)] {
                 if folds == Some(depth) {
@@ -141,6 +149,36 @@ impl<'a> Round<'a> {
                 break;
             }
             reference.reduce_equal(&mut value);
+        }
+        Ok(found)
+    }
+
+    /// In place, each operation folds a rank's last result with the others' inputs.
+    fn compare_scattered(&self, (first, len): (u64, u64)) -> Result<Findings> {
+        let case = &self.program.case;
+        let Some(op) = case.op else { unreachable!("every case of a reduce-scatter has an op") };
+        let reference = Reference { dtype: case.dtype, op, n_ranks: case.n_ranks };
+        let is_in_place = self.program.steps == Steps::InPlace;
+        let mut found = Findings::default();
+        for owner in 0..case.n_ranks {
+            let first_of_part = u64::from(owner) * case.count + first;
+            let inputs = self.inputs((first_of_part, len));
+            let mut values: Vec<_> = inputs.iter().map(|bytes| lift(case.dtype, bytes)).collect();
+            for _ in 0..if is_in_place { self.program.n_ops } else { 1 } {
+                values[owner as usize] = reference.reduce(values.iter());
+            }
+            let result = lower(case.dtype, &values[owner as usize]);
+            for rank in self.team.ranks() {
+                let input = &inputs[rank as usize];
+                found.merge(match (is_in_place, rank == owner) {
+                    (true, true) => self.compare_elements(rank, Side::Output, first_of_part, &result)?,
+                    (true, false) => self.compare_elements(rank, Side::Output, first_of_part, input)?,
+                    (false, _) => self.compare_elements(rank, Side::Input, first_of_part, input)?,
+                });
+                if !is_in_place && rank == owner {
+                    found.merge(self.compare_elements(rank, Side::Output, first, &result)?);
+                }
+            }
         }
         Ok(found)
     }
@@ -176,7 +214,7 @@ impl<'a> Round<'a> {
     fn compare_guards(&self) -> Result<Findings> {
         let mut found = Findings::default();
         for rank in self.team.ranks() {
-            for (side, len_bytes) in buffers(&self.program.case) {
+            for (side, len_bytes) in buffers(&self.program.case, self.program.steps) {
                 for (salt, first) in guards(len_bytes) {
                     let expected = self.guard(rank, side, salt);
                     let window = self.team.window(rank, side);
@@ -201,9 +239,10 @@ impl<'a> Round<'a> {
     }
 }
 
-/// The buffers of a rank and their lengths in bytes.
-fn buffers(case: &Case) -> [(Side, u64); 2] {
-    [(Side::Input, case.bytes_per_rank()), (Side::Output, case.bytes_total())]
+/// The buffers of a rank and their lengths in bytes. In place, the output is the larger buffer of all.
+fn buffers(case: &Case, steps: Steps) -> [(Side, u64); 2] {
+    let output_bytes = if steps == Steps::InPlace { case.bytes_total() } else { case.output_bytes() };
+    [(Side::Input, case.input_bytes()), (Side::Output, output_bytes)]
 }
 
 /// Where the guards of a buffer lie in its window: number and first byte.
@@ -287,7 +326,7 @@ mod tests {
         }
 
         fn case(collective: Collective) -> Case {
-            let op = (collective == Collective::AllReduce).then_some(Op::Sum);
+            let op = (collective != Collective::AllGather).then_some(Op::Sum);
             Case { collective, dtype: Dtype::Bf16, op, count: 5, n_ranks: 3 }
         }
 
@@ -311,7 +350,7 @@ mod tests {
                 let mut team = team(&case);
                 for steps in [Steps::Repeat, Steps::InPlace] {
                     let program = Program::eager(&case, steps, 2);
-                    for (side, len_bytes) in buffers(&case) {
+                    for (side, len_bytes) in buffers(&case, steps) {
                         for byte in 0..len_bytes + 2 * GUARD_BYTES {
                             let is_guard = byte < GUARD_BYTES || byte >= GUARD_BYTES + len_bytes;
                             let is_used = steps != Steps::InPlace || side == Side::Output;
@@ -356,7 +395,7 @@ mod tests {
                 let program = Program::eager(&case, Steps::Repeat, 1);
                 let round = Round::new(&team, &program, 1, 0);
                 round.prepare().expect("inputs are written");
-                let elements = case.count * case.shares() * u64::from(case.n_ranks);
+                let elements = case.output_bytes() / case.dtype.bytes() * u64::from(case.n_ranks);
                 assert_eq!(round.compare().expect("compared").wrong, elements);
             }
         }

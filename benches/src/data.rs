@@ -51,21 +51,25 @@ impl DataKey {
         let bits = |index: u64| mix(key ^ index.wrapping_mul(STEP));
         let format = Format::of(self.case.dtype);
         let make = |index: u64| match self.case.collective {
-            Collective::AllReduce => format.number(bits(index), self.centre),
+            Collective::AllReduce | Collective::ReduceScatter => format.number(bits(index), self.centre),
             Collective::AllGather => format.raw(bits(index)),
         };
         match self.case.dtype.bytes() {
+            1 => bytes.iter_mut().zip(first..).for_each(|(target, index)| *target = make(index) as u8),
             2 => bytes.chunks_exact_mut(2).zip(first..).for_each(|(target, index)| {
                 target.copy_from_slice(&(make(index) as u16).to_le_bytes());
             }),
-            _ => bytes.chunks_exact_mut(4).zip(first..).for_each(|(target, index)| {
+            4 => bytes.chunks_exact_mut(4).zip(first..).for_each(|(target, index)| {
+                target.copy_from_slice(&(make(index) as u32).to_le_bytes());
+            }),
+            _ => bytes.chunks_exact_mut(8).zip(first..).for_each(|(target, index)| {
                 target.copy_from_slice(&make(index).to_le_bytes());
             }),
         }
     }
 }
 
-/// A binary floating-point format of at most 32 bits.
+/// The layout of a type's bits; integers have no mantissa.
 #[derive(Clone, Copy)]
 struct Format {
     bits: u32,
@@ -74,37 +78,45 @@ struct Format {
 
 impl Format {
     fn of(dtype: Dtype) -> Self {
-        match dtype {
-            Dtype::F32 => Self { bits: 32, mantissa_bits: 23 },
-            Dtype::F16 => Self { bits: 16, mantissa_bits: 10 },
-            Dtype::Bf16 => Self { bits: 16, mantissa_bits: 7 },
-        }
+        let mantissa_bits = match dtype {
+            Dtype::F64 => 52,
+            Dtype::F32 => 23,
+            Dtype::F16 => 10,
+            Dtype::Bf16 => 7,
+            Dtype::E4m3 => 3,
+            Dtype::E5m2 => 2,
+            _ => 0,
+        };
+        Self { bits: 8 * dtype.bytes() as u32, mantissa_bits }
     }
 
-    fn sign(self) -> u32 {
+    fn sign(self) -> u64 {
         1 << (self.bits - 1)
     }
 
-    fn infinity(self) -> u32 {
+    fn infinity(self) -> u64 {
         (self.sign() - 1) & !((1 << self.mantissa_bits) - 1)
     }
 
-    /// A random number: mostly within four powers of two about 2^`centre`, one in 128 a special value.
-    fn number(self, random: u64, centre: i32) -> u32 {
+    /// A random number: of floats mostly within four powers of two about 2^`centre`, one in 128 a special value.
+    fn number(self, random: u64, centre: i32) -> u64 {
+        if self.mantissa_bits == 0 {
+            return self.raw(random);
+        }
         if (random >> 40) & 127 == 0 {
-            return self.special((random >> 48) as u32);
+            return self.special(random >> 48);
         }
         let exponent_max = self.infinity() >> self.mantissa_bits;
         let exponent = (exponent_max / 2) as i32 + centre + ((random >> 48) & 7) as i32 - 4;
-        let exponent = exponent.clamp(1, exponent_max as i32 - 1) as u32;
-        let mantissa = random as u32 & ((1 << self.mantissa_bits) - 1);
-        let sign = (random >> 63) as u32 * self.sign();
+        let exponent = exponent.clamp(1, exponent_max as i32 - 1) as u64;
+        let mantissa = random & ((1 << self.mantissa_bits) - 1);
+        let sign = (random >> 63) * self.sign();
         sign | exponent << self.mantissa_bits | mantissa
     }
 
     /// Zeros, infinities, the ends of the subnormal and the finite numbers, and the canonical NaN: the only one whose
     /// bits a single rank gives back as it gives back those of a result.
-    fn special(self, random: u32) -> u32 {
+    fn special(self, random: u64) -> u64 {
         let specials = [
             0,
             self.sign(),
@@ -119,9 +131,9 @@ impl Format {
     }
 
     /// Any bits but all ones, which outputs are poisoned with.
-    fn raw(self, random: u64) -> u32 {
-        let mask = u32::MAX >> (32 - self.bits);
-        let bits = random as u32 & mask;
+    fn raw(self, random: u64) -> u64 {
+        let mask = u64::MAX >> (64 - self.bits);
+        let bits = random & mask;
         if bits == mask { 0 } else { bits }
     }
 }
@@ -131,7 +143,7 @@ mod tests {
     use super::*;
 
     fn case(collective: Collective, dtype: Dtype) -> Case {
-        let op = (collective == Collective::AllReduce).then_some(Op::Sum);
+        let op = (collective != Collective::AllGather).then_some(Op::Sum);
         Case { collective, dtype, op, count: 1000, n_ranks: 3 }
     }
 

@@ -121,7 +121,7 @@ fn row<'a>(
         procs: facts.procs,
         count: case.count,
         bytes_total: case.bytes_total(),
-        bytes_per_rank: case.bytes_per_rank(),
+        bytes_per_rank: case.part_bytes(),
         in_place,
         mode: settings.mode.name(),
         time_us: time_us.map(|time| time.median),

@@ -23,7 +23,7 @@ fn bus_factor(collective: Collective, n_ranks: u32) -> f64 {
     let n = f64::from(n_ranks);
     match collective {
         Collective::AllReduce => 2.0 * (n - 1.0) / n,
-        Collective::AllGather => (n - 1.0) / n,
+        Collective::AllGather | Collective::ReduceScatter => (n - 1.0) / n,
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn geometric(min: u64, max: u64, factor: u64) -> Vec<u64> {
 pub(crate) fn count_of(bytes: u64, collective: Collective, dtype: Dtype, n_ranks: u32) -> u64 {
     let shares = match collective {
         Collective::AllReduce => 1,
-        Collective::AllGather => u64::from(n_ranks),
+        Collective::AllGather | Collective::ReduceScatter => u64::from(n_ranks),
     };
     (bytes / shares / dtype.bytes()).max(1)
 }

@@ -10,7 +10,7 @@ use symmem::Collective;
 pub(crate) fn head(collective: Collective, mode: Mode) -> String {
     let count = match collective {
         Collective::AllReduce => "count",
-        Collective::AllGather => "count/rank",
+        Collective::AllGather | Collective::ReduceScatter => "count/rank",
     };
     let left =
         format!("{:>12} {count:>12} {:>6} {:>6} {:>6} {:>15}", "size", "type", "redop", "mode", "algo");

@@ -46,7 +46,7 @@ impl Team {
         };
         // The output of an all-gather in place holds its input, so a buffer has to be as large as the larger of both.
         let largest = |bytes: fn(&Case) -> u64| cases.iter().map(bytes).max().unwrap_or(0) + 2 * GUARD_BYTES;
-        let (input_bytes, output_bytes) = (largest(Case::bytes_per_rank), largest(Case::bytes_total));
+        let (input_bytes, output_bytes) = (largest(Case::input_bytes), largest(Case::bytes_total));
         for device in &devices {
             let facts = device.facts()?;
             let dev_base_bytes = DevBaseLayout::new(n_ranks).len_bytes();
@@ -110,22 +110,27 @@ impl Team {
         }
     }
 
-    /// Puts one operation of one rank into its stream. All-gather reads its share in the output where `from` and `to`
-    /// are the same.
+    /// Puts one operation of one rank into its stream. Where `from` and `to` are the same, an all-gather reads its part
+    /// of the output, and a reduce-scatter writes its part of the input.
     pub(crate) fn enqueue(&mut self, rank: u32, case: &Case, from: Side, to: Side) -> symmem::Result<()> {
         let address = |side| self.window(rank, side).address() + GUARD_BYTES;
-        let (mut input, output) = (address(from), address(to));
+        let (mut input, mut output) = (address(from), address(to));
+        let part = if from == to { u64::from(rank) * case.part_bytes() } else { 0 };
         let place = self.place(rank);
         let (comm, stream) = (&mut self.comms[place], &self.streams[place]);
         match (case.collective, case.op) {
             (Collective::AllReduce, Some(op)) => {
                 comm.all_reduce_at(input, output, case.count, case.dtype, op, stream)
             }
-            (Collective::AllReduce, None) => unreachable!("every case of an all-reduce has an op"),
-            (Collective::AllGather, _) => {
-                if from == to {
-                    input += u64::from(rank) * case.bytes_per_rank();
-                }
+            (Collective::ReduceScatter, Some(op)) => {
+                output += part;
+                comm.reduce_scatter_at(input, output, case.count, case.dtype, op, stream)
+            }
+            (_, None) if case.collective != Collective::AllGather => {
+                unreachable!("every case of a reduction has an op")
+            }
+            _ => {
+                input += part;
                 comm.all_gather_at(input, output, case.count, case.dtype, stream)
             }
         }

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use symmem::backend::Backend;
 use symmem::sim::{OnStall, ProbeKind, SimConfig, SimMachine};
 use symmem::symmetric::FlatOffset;
-use symmem::{Algorithm, Comm, CommConfig, Dtype, ErrorKind, Machine, Op, Stream, Window};
-use symmem_device::abi::{BARRIER_BLOCKS_MAX, DevBaseHeader, DevBaseLayout, LL_BLOCKS_MAX};
+use symmem::{Algorithm, Collective, Comm, CommConfig, Dtype, ErrorKind, Machine, Op, Stream, Window};
+use symmem_device::abi::{
+    BARRIER_BLOCKS_MAX, DevBaseHeader, DevBaseLayout, PUSH_BLOCKS_MAX, SENTINEL_EPOCHS, SLOT_BLOCKS_MAX,
+};
 use symmem_device::kernels::KernelSpec;
 
 /// Blocks of every launch: enough for one to overtake another.
@@ -194,24 +196,24 @@ impl Bed {
     fn reset(&mut self, program: &Program, first: &[Vec<u8>]) -> Result<()> {
         self.sim.restart(&crate::subject::first_schedule(), ProbeKind::None)?;
         let layout = DevBaseLayout::new(self.n_ranks);
-        let words_offset = layout.barrier_epoch_offset(0);
-        let n_words = BARRIER_BLOCKS_MAX + LL_BLOCKS_MAX + BARRIER_BLOCKS_MAX * self.n_ranks;
-        let words = vec![program.epoch; n_words as usize];
-        let (slots_offset, slots_end) =
-            (layout.ll_slots_offset(0, 0, 0), layout.ll_slots_offset(BLOCKS, 0, 0));
+        let words = words_of(program.epoch, layout);
+        let ll_slots = [
+            (layout.ll_slots_offset(0, 0, 0), layout.ll_slots_offset(BLOCKS, 0, 0)),
+            (layout.ll_128_slots_offset(0, 0, 0), layout.ll_128_slots_offset(BLOCKS, 0, 0)),
+        ];
+        let sentinels = layout.sentinel_slots_offset(0, 0, 0)..layout.sentinel_slots_offset(BLOCKS, 0, 0);
         for ((comm, window), first) in self.comms.iter().zip(&mut self.windows).zip(first) {
             let (device, rank) = (comm.device().index(), comm.rank());
             let at = |offset: u64| comm.space().address(rank, FlatOffset::new(offset));
             let unpoisoned = [0u8; std::mem::offset_of!(DevBaseHeader, timeout_ns)];
             self.sim.write(device, at(0), &unpoisoned)?;
-            self.sim.write(device, at(words_offset), bytemuck::cast_slice(&words))?;
-            match program.epoch {
-                0 => self.sim.fill(device, at(slots_offset), 0, slots_end - slots_offset)?,
-                _ => self.sim.write(
-                    device,
-                    at(slots_offset),
-                    &stale_slots(slots_end - slots_offset, layout),
-                )?,
+            self.sim.write(device, at(layout.barrier_epoch_offset(0)), bytemuck::cast_slice(&words))?;
+            self.sim.fill(device, at(sentinels.start), 0, sentinels.end - sentinels.start)?;
+            for (start, end) in ll_slots {
+                match program.epoch {
+                    0 => self.sim.fill(device, at(start), 0, end - start)?,
+                    _ => self.sim.write(device, at(start), &stale_slots(end - start, layout))?,
+                }
             }
             window.write(0, first)?;
         }
@@ -243,9 +245,13 @@ impl Bed {
         let base = self.windows[rank].address();
         for call in program.operations(types, self.n_ranks, rank as u32) {
             let (input, output) = (base + call.input, base + call.output);
+            let (count, dtype) = (call.count, types.dtype);
             match types.op {
-                Some(op) => comm.all_reduce_at(input, output, call.count, types.dtype, op, stream)?,
-                None => comm.all_gather_at(input, output, call.count, types.dtype, stream)?,
+                Some(op) if types.collective == Collective::ReduceScatter => {
+                    comm.reduce_scatter_at(input, output, count, dtype, op, stream)?;
+                }
+                Some(op) => comm.all_reduce_at(input, output, count, dtype, op, stream)?,
+                None => comm.all_gather_at(input, output, count, dtype, stream)?,
             }
         }
         Ok(())
@@ -257,6 +263,17 @@ impl Bed {
         let waited: Vec<_> = ranks.map(|(comm, stream)| comm.synchronize(stream)).collect();
         waited.into_iter().collect()
     }
+}
+
+/// The words of all protocols, from the barrier's epochs to the end of its inboxes, where each stands at `epoch`. The
+/// sentinels' epochs end elsewhere; no slot of theirs is in use.
+fn words_of(epoch: u32, layout: DevBaseLayout) -> Vec<u32> {
+    let mut words = vec![epoch; (BARRIER_BLOCKS_MAX + 2 * SLOT_BLOCKS_MAX) as usize];
+    let sentinel = if epoch == 0 { 0 } else { SENTINEL_EPOCHS - 1 - (u32::MAX - epoch) };
+    words.extend((0..SLOT_BLOCKS_MAX).flat_map(|_| [sentinel, 0]));
+    words.extend((0..PUSH_BLOCKS_MAX).map(|_| 0));
+    words.extend((0..BARRIER_BLOCKS_MAX * layout.n_ranks).map(|_| epoch));
+    words
 }
 
 /// Slots as the epochs 2 and 3 leave them, which come again behind the wrap: only what zeroes a bank before then keeps

@@ -158,7 +158,7 @@ pub(crate) struct Operation {
     pub(crate) count: u64,
 }
 
-/// Bytes of a region on `n_ranks` ranks: an all-gather's output fits.
+/// Bytes of a region on `n_ranks` ranks: the parts of all ranks fit.
 pub(crate) fn region_bytes(n_ranks: u32) -> u64 {
     INPUT_BYTES_MAX * u64::from(n_ranks)
 }
@@ -171,9 +171,12 @@ impl Program {
             let shift = if step.ragged { unit } else { 0 };
             let count = step.bytes / unit + u64::from(step.ragged);
             let at = |region: usize| region as u64 * region_bytes(n_ranks) + shift;
-            let (mut input, output) = (at(step.from), at(step.to));
-            if types.collective == Collective::AllGather && step.from == step.to {
-                input += u64::from(rank) * count * unit;
+            let (mut input, mut output) = (at(step.from), at(step.to));
+            let part = if step.from == step.to { u64::from(rank) * count * unit } else { 0 };
+            match types.collective {
+                Collective::AllReduce => {}
+                Collective::AllGather => input += part,
+                Collective::ReduceScatter => output += part,
             }
             Operation { input, output, count }
         };
@@ -194,17 +197,20 @@ impl Program {
         let mut windows = windows.to_vec();
         let calls: Vec<_> = (0..n_ranks).map(|rank| self.operations(types, n_ranks, rank)).collect();
         for n in (0..self.n_rounds()).flat_map(|_| 0..self.steps.len()) {
-            let bytes = (calls[0][n].count * types.dtype.bytes()) as usize;
+            let part_bytes = (calls[0][n].count * types.dtype.bytes()) as usize;
+            let is_scatter = types.collective == Collective::ReduceScatter;
+            let bytes = if is_scatter { part_bytes * n_ranks as usize } else { part_bytes };
             let input = |(window, calls): (&Vec<u8>, &Vec<Operation>)| {
                 window[calls[n].input as usize..][..bytes].to_vec()
             };
             let inputs: Vec<Vec<u8>> = windows.iter().zip(&calls).map(input).collect();
-            let output = match types.op {
+            let result = match types.op {
                 Some(op) => reference::all_reduce(types.dtype, op, &inputs),
                 None => reference::all_gather(&inputs),
             };
-            for window in &mut windows {
-                window[calls[0][n].output as usize..][..output.len()].copy_from_slice(&output);
+            for (rank, (window, calls)) in windows.iter_mut().zip(&calls).enumerate() {
+                let output = if is_scatter { &result[rank * part_bytes..][..part_bytes] } else { &result };
+                window[calls[n].output as usize..][..output.len()].copy_from_slice(output);
             }
         }
         windows

@@ -8,14 +8,26 @@ use core::mem::{offset_of, size_of};
 
 /// Blocks that may meet at the barrier: the largest grid of a barrier kernel.
 pub const BARRIER_BLOCKS_MAX: u32 = 256;
-/// Blocks that own LL slots: the largest grid of an LL kernel.
-pub const LL_BLOCKS_MAX: u32 = 128;
-/// Bytes of one LL slot: two halves {data32, epoch32}.
-pub const LL_SLOT_BYTES: u64 = 16;
+/// Blocks that own slots: the largest grid of a kernel whose flags travel with the data.
+pub const SLOT_BLOCKS_MAX: u32 = 128;
+/// Bytes of one slot, of whichever protocol.
+pub const SLOT_BYTES: u64 = 16;
 /// Bytes of payload that one LL slot carries.
 pub const LL_PAYLOAD_BYTES: u64 = 8;
+/// Bytes of payload that one slot of the 128-bit LL protocol carries.
+pub const LL_128_PAYLOAD_BYTES: u64 = 12;
+/// Bytes of payload that one sentinel slot carries.
+pub const SENTINEL_PAYLOAD_BYTES: u64 = 16;
 /// Banks of LL slots; an epoch uses the bank of its parity.
 pub const LL_BANKS: u64 = 2;
+/// Buffers of sentinel slots, used by turns.
+pub const SENTINEL_BUFFERS: u64 = 3;
+/// Sentinel epochs count from 0 to one less than this, a multiple of the buffers, and start again.
+pub const SENTINEL_EPOCHS: u32 = 3 << 30;
+/// Blocks that own scratch: the largest grid of a push kernel.
+pub const PUSH_BLOCKS_MAX: u32 = 128;
+/// Bytes of scratch in one rank's memory for messages that are pushed.
+pub const PUSH_SCRATCH_BYTES: u64 = 64 << 20;
 
 /// What a kernel knows of its communicator. Passed by value in every launch.
 ///
@@ -49,34 +61,14 @@ pub struct CollectiveArgs {
     pub input_offset: u64,
     /// Offset of the output in bytes, equal on all ranks.
     pub output_offset: u64,
-    /// All-reduce: elements of the message. All-gather: bytes of one rank's share.
-    pub count: u64,
-    /// LL kernels: 8-byte words that one block moves; the host divides so that no kernel has to.
-    pub words_per_block: u32,
-    /// LL kernels: one of the `LL_PATH_*` values.
-    pub ll_path: u32,
-}
-
-/// `CollectiveArgs::ll_path`: any message.
-pub const LL_PATH_RAGGED: u32 = 0;
-/// `CollectiveArgs::ll_path`: the message consists of whole words at multiples of 8 bytes.
-pub const LL_PATH_FULL: u32 = 1;
-/// `CollectiveArgs::ll_path`: as [`LL_PATH_FULL`], and each block moves at most one word a thread, in one epoch.
-pub const LL_PATH_ONE_TILE: u32 = 2;
-
-impl CollectiveArgs {
-    /// The shortest path that a message of `len_bytes` may take in blocks of `threads`.
-    pub const fn ll_path_of(&self, len_bytes: u64, threads: u32) -> u32 {
-        let slots = DevBaseLayout::new(self.comm.n_ranks).ll_slots_per_block();
-        let capacity = if threads < slots { threads } else { slots };
-        if !(self.input_offset | self.output_offset | len_bytes).is_multiple_of(LL_PAYLOAD_BYTES) {
-            LL_PATH_RAGGED
-        } else if self.words_per_block > capacity {
-            LL_PATH_FULL
-        } else {
-            LL_PATH_ONE_TILE
-        }
-    }
+    /// Bytes of the message of an all-reduce, or of one rank's part in every other collective.
+    pub len_bytes: u64,
+    /// Slots or packs of one part of the message: of the whole, where it is not divided among the ranks.
+    pub slots_per_part: u64,
+    /// Those of them that one block moves; the host divides so that no kernel has to.
+    pub slots_per_block: u32,
+    /// Packs of scratch in which one sender reaches one block in one turn ([`DevBaseLayout::scratch_packs`]).
+    pub scratch_packs: u32,
 }
 
 /// `FaultRecord::state`: nothing happened.
@@ -92,10 +84,12 @@ pub const STATE_ABORTED: u32 = 3;
 pub const STEP_BARRIER_ENTRY: u32 = 1;
 /// `FaultRecord::step`: waiting for a peer at a barrier on exit.
 pub const STEP_BARRIER_EXIT: u32 = 2;
-/// `FaultRecord::step`: waiting for an LL slot of a peer.
-pub const STEP_LL_RECEIVE: u32 = 3;
+/// `FaultRecord::step`: waiting for a slot of a peer.
+pub const STEP_RECEIVE: u32 = 3;
 /// `FaultRecord::step`: at the entry of a kernel.
 pub const STEP_ENTRY: u32 = 4;
+/// `FaultRecord::step`: waiting at the barrier behind which pushed data are there.
+pub const STEP_BARRIER_PUSHED: u32 = 5;
 
 /// How a kernel tells the host that it gave up. One per rank, in host memory that the device maps.
 ///
@@ -147,9 +141,17 @@ pub struct DevBaseHeader {
 /// |---|---|---|
 /// | header | [`DevBaseHeader`] | host, any rank |
 /// | barrier epochs | `u32[BARRIER_BLOCKS_MAX]` | this rank's block |
-/// | LL epochs | `u32[LL_BLOCKS_MAX]` | this rank's block |
+/// | LL epochs | `u32[SLOT_BLOCKS_MAX]` | this rank's block |
+/// | 128-bit LL epochs | `u32[SLOT_BLOCKS_MAX]` | this rank's block |
+/// | sentinel states | `{epoch, extent: u32}[SLOT_BLOCKS_MAX]` | this rank's block |
+/// | scratch turns | `u32[PUSH_BLOCKS_MAX]` | this rank's block |
 /// | barrier inboxes | `u32[BARRIER_BLOCKS_MAX][n_ranks]` | the sender |
-/// | LL slots | `[LL_BLOCKS_MAX][LL_BANKS][n_ranks][slots_per_block]` × 16 bytes | the sender |
+/// | LL slots | `[SLOT_BLOCKS_MAX][LL_BANKS][n_ranks][slots]` × 16 bytes | the sender |
+/// | 128-bit LL slots | as LL slots | the sender |
+/// | sentinel slots | `[SLOT_BLOCKS_MAX][SENTINEL_BUFFERS][n_ranks][slots]` × 16 bytes | the sender |
+/// | scratch | `[PUSH_BLOCKS_MAX][2][n_ranks][scratch_packs]` × 16 bytes | the sender |
+///
+/// All but the scratch starts as zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DevBaseLayout {
     /// Ranks in the team.
@@ -175,34 +177,98 @@ impl DevBaseLayout {
         self.barrier_epoch_offset(BARRIER_BLOCKS_MAX) + block as u64 * 4
     }
 
+    /// Offset of the 128-bit LL epoch of `block`.
+    #[inline(always)]
+    pub const fn ll_128_epoch_offset(self, block: u32) -> u64 {
+        self.ll_epoch_offset(SLOT_BLOCKS_MAX) + block as u64 * 4
+    }
+
+    /// Offset of the sentinel state of `block`: its epoch, and how many slots of each half that epoch used.
+    #[inline(always)]
+    pub const fn sentinel_state_offset(self, block: u32) -> u64 {
+        self.ll_128_epoch_offset(SLOT_BLOCKS_MAX) + block as u64 * 8
+    }
+
+    /// Offset of the word that says which half of its scratch `block` uses next.
+    #[inline(always)]
+    pub const fn push_turn_offset(self, block: u32) -> u64 {
+        self.sentinel_state_offset(SLOT_BLOCKS_MAX) + block as u64 * 4
+    }
+
     /// Offset of the word in which `sender` tells `block` that it has arrived at the barrier.
     #[inline(always)]
     pub const fn barrier_inbox_offset(self, block: u32, sender: u32) -> u64 {
-        self.ll_epoch_offset(LL_BLOCKS_MAX) + (block as u64 * self.n_ranks as u64 + sender as u64) * 4
+        self.push_turn_offset(PUSH_BLOCKS_MAX) + (block as u64 * self.n_ranks as u64 + sender as u64) * 4
     }
 
-    /// Slots in which one sender reaches one block in one epoch.
+    /// Slots in which one sender reaches one block in one epoch, by either LL protocol.
     #[inline(always)]
     pub const fn ll_slots_per_block(self) -> u32 {
         if self.n_ranks <= 8 { 512 } else { 32 }
     }
 
-    /// Offset of the first slot of `sender` for `block` in the bank of `epoch`.
+    /// Slots in which one sender reaches one block in one sentinel epoch.
+    #[inline(always)]
+    pub const fn sentinel_slots_per_block(self) -> u32 {
+        match self.n_ranks {
+            0..=2 => 1024,
+            3..=4 => 512,
+            5..=8 => 256,
+            _ => 32,
+        }
+    }
+
+    /// Offset of the first LL slot of `sender` for `block` in the bank of `epoch`.
     #[inline(always)]
     pub const fn ll_slots_offset(self, block: u32, epoch: u32, sender: u32) -> u64 {
-        let bank = block as u64 * LL_BANKS + (epoch as u64 & 1);
-        let slot = (bank * self.n_ranks as u64 + sender as u64) * self.ll_slots_per_block() as u64;
-        self.ll_offset() + slot * LL_SLOT_BYTES
+        self.ll_offset() + self.ll_slot(block, epoch, sender) * SLOT_BYTES
+    }
+
+    /// Offset of the first 128-bit LL slot of `sender` for `block` in the bank of `epoch`.
+    #[inline(always)]
+    pub const fn ll_128_slots_offset(self, block: u32, epoch: u32, sender: u32) -> u64 {
+        self.ll_slots_offset(SLOT_BLOCKS_MAX, 0, 0) + self.ll_slot(block, epoch, sender) * SLOT_BYTES
+    }
+
+    /// Offset of the first sentinel slot of `sender` for `block` in the buffer of `epoch`.
+    #[inline(always)]
+    pub const fn sentinel_slots_offset(self, block: u32, epoch: u32, sender: u32) -> u64 {
+        let buffer = block as u64 * SENTINEL_BUFFERS + (epoch as u64 % SENTINEL_BUFFERS);
+        let slot = (buffer * self.n_ranks as u64 + sender as u64) * self.sentinel_slots_per_block() as u64;
+        self.ll_128_slots_offset(SLOT_BLOCKS_MAX, 0, 0) + slot * SLOT_BYTES
+    }
+
+    /// Bytes from the start on that hold zeros before the first kernel.
+    #[inline(always)]
+    pub const fn zeroed_bytes(self) -> u64 {
+        self.sentinel_slots_offset(SLOT_BLOCKS_MAX, 0, 0)
+    }
+
+    /// Packs of 16 bytes of scratch in which one sender reaches one block in one turn: a whole number of cache lines.
+    /// On the host; kernels are told, since a division would be a check and a trap.
+    pub const fn scratch_packs(self) -> u32 {
+        (PUSH_SCRATCH_BYTES / (2 * PUSH_BLOCKS_MAX as u64 * self.n_ranks as u64 * SLOT_BYTES)) as u32 & !7
+    }
+
+    /// Offset of the scratch of `sender` for `block` in a turn, 0 or 1.
+    #[inline(always)]
+    pub const fn scratch_offset(self, scratch_packs: u32, block: u32, turn: u32, sender: u32) -> u64 {
+        let region = (block as u64 * 2 + turn as u64) * self.n_ranks as u64 + sender as u64;
+        self.zeroed_bytes() + region * scratch_packs as u64 * SLOT_BYTES
     }
 
     /// Bytes of `DevBase`.
-    #[inline(always)]
     pub const fn len_bytes(self) -> u64 {
-        self.ll_slots_offset(LL_BLOCKS_MAX, 0, 0)
+        self.scratch_offset(self.scratch_packs(), PUSH_BLOCKS_MAX, 0, 0)
     }
 
     const fn ll_offset(self) -> u64 {
         self.barrier_inbox_offset(BARRIER_BLOCKS_MAX, 0).next_multiple_of(128)
+    }
+
+    const fn ll_slot(self, block: u32, epoch: u32, sender: u32) -> u64 {
+        let bank = block as u64 * LL_BANKS + (epoch as u64 & 1);
+        (bank * self.n_ranks as u64 + sender as u64) * self.ll_slots_per_block() as u64
     }
 }
 
@@ -210,11 +276,12 @@ const _: () = {
     assert!(size_of::<DevComm>() == 40);
     assert!(offset_of!(DevComm, base_mc) == 32);
     assert!(offset_of!(DevComm, record) == 16);
-    assert!(size_of::<CollectiveArgs>() == 72);
-    assert!(offset_of!(CollectiveArgs, count) == 56);
+    assert!(size_of::<CollectiveArgs>() == 80);
+    assert!(offset_of!(CollectiveArgs, len_bytes) == 56);
     assert!(size_of::<FaultRecord>() == 64);
     assert!(offset_of!(FaultRecord, abort) == 28);
     assert!(size_of::<DevBaseHeader>() == 64);
     assert!(offset_of!(DevBaseHeader, timeout_ns) == 8);
-    assert!(DevBaseLayout::new(8).len_bytes() <= 64 << 20);
+    assert!(DevBaseLayout::new(8).zeroed_bytes() <= 64 << 20);
+    assert!(DevBaseLayout::new(8).zeroed_bytes().is_multiple_of(128));
 };

@@ -14,7 +14,7 @@
 //! | `span` | wide accesses and ragged ends |
 //! | `wait` | bounded waits |
 //! | `barrier` | the barrier across ranks |
-//! | `ll` | LL packets |
+//! | `packets` | protocols in which data and flag travel together |
 #![no_std]
 #![cfg_attr(not(feature = "kernels"), allow(dead_code, reason = "only the kernels use all of the DSL"))]
 #![cfg_attr(
@@ -26,6 +26,17 @@
     allow(
         internal_features,
         reason = "no other way names a barrier with a result that the compiler knows for one"
+    )
+)]
+#![cfg_attr(
+    all(
+        target_arch = "nvptx64",
+        any(not(target_feature = "sm_90"), not(feature = "kernels"), symmem_mutant)
+    ),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "PTX for older devices, mutants and the DSL alone leave kernels out"
     )
 )]
 
@@ -45,7 +56,7 @@ pub mod barrier;
 pub mod element;
 pub mod kernels;
 #[cfg(target_arch = "nvptx64")]
-pub mod ll;
+pub mod packets;
 #[cfg(target_arch = "nvptx64")]
 pub mod ptx;
 #[cfg(target_arch = "nvptx64")]

@@ -120,6 +120,29 @@ stores_v2! {
     st_relaxed_sys_v2_b64 = "st.relaxed.sys.global.v2.b64";
 }
 
+/// `ld.relaxed.sys.global.b128` (sm_90, PTX 8.4): 16 bytes, single-copy atomic and coherent, if they were stored by
+/// [`st_relaxed_sys_b128`] (PTX ISA 8.2.2, 9.7.9.8).
+#[inline(always)]
+pub unsafe fn ld_relaxed_sys_b128(address: u64) -> [u64; 2] {
+    let (low, high): (u64, u64);
+    unsafe {
+        asm!("{{ .reg .b128 %v; ld.relaxed.sys.global.b128 %v, [{address}]; mov.b128 {{{low}, {high}}}, %v; }}",
+            low = out(reg64) low, high = out(reg64) high, address = in(reg64) address,
+            options(nostack, preserves_flags));
+    }
+    [low, high]
+}
+
+/// `st.relaxed.sys.global.b128` (sm_90, PTX 8.4): 16 bytes, single-copy atomic and coherent.
+#[inline(always)]
+pub unsafe fn st_relaxed_sys_b128(address: u64, value: [u64; 2]) {
+    unsafe {
+        asm!("{{ .reg .b128 %v; mov.b128 %v, {{{low}, {high}}}; st.relaxed.sys.global.b128 [{address}], %v; }}",
+            address = in(reg64) address, low = in(reg64) value[0], high = in(reg64) value[1],
+            options(nostack, preserves_flags));
+    }
+}
+
 macro_rules! multimem_loads {
     ($($(#[$doc:meta])* $name:ident = $mnemonic:literal -> $class:ident $type:ty;)*) => {$(
         $(#[$doc])*
@@ -311,24 +334,51 @@ pub fn cvt_f32_f16(bits: u16) -> f32 {
     wide
 }
 
-/// `cvt.rn.f16.f32`: rounds to nearest, ties to even.
-#[inline(always)]
-pub fn cvt_rn_f16_f32(value: f32) -> u16 {
-    let bits: u16;
-    unsafe {
-        asm!("cvt.rn.f16.f32 {d}, {a};", d = out(reg16) bits, a = in(reg32) value,
-            options(nostack, preserves_flags, pure, nomem));
-    }
-    bits
+macro_rules! narrow_pairs {
+    ($($(#[$doc:meta])* $name:ident = $mnemonic:literal -> $class:ident $type:ty;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $name(high: f32, low: f32) -> $type {
+            let bits: $type;
+            unsafe {
+                asm!(concat!($mnemonic, " {bits}, {high}, {low};"),
+                    bits = out($class) bits, high = in(reg32) high, low = in(reg32) low,
+                    options(nostack, preserves_flags, pure, nomem));
+            }
+            bits
+        }
+    )*};
 }
 
-/// `cvt.rn.bf16.f32`: rounds to nearest, ties to even.
-#[inline(always)]
-pub fn cvt_rn_bf16_f32(value: f32) -> u16 {
-    let bits: u16;
-    unsafe {
-        asm!("cvt.rn.bf16.f32 {d}, {a};", d = out(reg16) bits, a = in(reg32) value,
-            options(nostack, preserves_flags, pure, nomem));
-    }
-    bits
+narrow_pairs! {
+    /// Rounds two values to nearest, ties to even.
+    cvt_rn_f16x2_f32 = "cvt.rn.f16x2.f32" -> reg32 u32;
+    /// Rounds two values to nearest, ties to even.
+    cvt_rn_bf16x2_f32 = "cvt.rn.bf16x2.f32" -> reg32 u32;
+    /// Rounds two values to nearest, ties to even; what is too large becomes the largest finite value (sm_89).
+    cvt_rn_satfinite_e4m3x2_f32 = "cvt.rn.satfinite.e4m3x2.f32" -> reg16 u16;
+    /// Rounds two values to nearest, ties to even; what is too large becomes the largest finite value (sm_89).
+    cvt_rn_satfinite_e5m2x2_f32 = "cvt.rn.satfinite.e5m2x2.f32" -> reg16 u16;
+}
+
+macro_rules! widened_pairs {
+    ($($(#[$doc:meta])* $name:ident = $mnemonic:literal;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $name(bits: u16) -> u32 {
+            let wide: u32;
+            unsafe {
+                asm!(concat!($mnemonic, " {wide}, {bits};"), wide = out(reg32) wide, bits = in(reg16) bits,
+                    options(nostack, preserves_flags, pure, nomem));
+            }
+            wide
+        }
+    )*};
+}
+
+widened_pairs! {
+    /// Two fp8 values to f16: exact (sm_89).
+    cvt_rn_f16x2_e4m3x2 = "cvt.rn.f16x2.e4m3x2";
+    /// Two fp8 values to f16: exact (sm_89).
+    cvt_rn_f16x2_e5m2x2 = "cvt.rn.f16x2.e5m2x2";
 }

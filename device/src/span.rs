@@ -1,5 +1,6 @@
 //! Splitting a range of bytes into wide accesses and ragged ends.
 
+use crate::element::{Pack, Unit};
 use crate::ptx;
 
 /// How a range is split: a head and a tail that go element by element, and a body of packs of `width_bytes`.
@@ -85,72 +86,79 @@ pub unsafe fn store_pack<const W: u64>(address: u64, pack: [u64; 2]) {
     }
 }
 
-/// Loads up to 8 bytes as one word, by the widest accesses that their address and number allow.
+/// Loads the 8, 12 or 16 bytes of a slot by the widest accesses.
 ///
 /// # Safety
 ///
-/// `len_bytes` (1 to 8) from `address` on are mapped for reading.
+/// `slot_bytes` from `address` on are mapped for reading; the address is a multiple of them, or of 4 if they are 12.
 #[inline(always)]
-pub unsafe fn load_word(address: u64, len_bytes: u64) -> u64 {
-    // SAFETY: as the caller says; the low bits of address and length say which accesses are aligned and inside.
+pub unsafe fn load_whole(address: u64, slot_bytes: u64) -> Pack {
+    // SAFETY: as the caller says.
     unsafe {
-        // Tests in a row, the likely ones first: a jump table costs more than all of them.
-        let low_bits = address | len_bytes;
-        if low_bits & 7 == 0 {
-            ptx::ld_weak_b64(address)
-        } else if low_bits & 3 == 0 {
-            let high = if len_bytes == 8 { ptx::ld_weak_b32(address + 4) as u64 } else { 0 };
-            ptx::ld_weak_b32(address) as u64 | high << 32
-        } else if low_bits & 1 == 0 {
-            gather::<2>(address, len_bytes)
-        } else {
-            gather::<1>(address, len_bytes)
-        }
-    }
-}
-
-/// Stores the low `len_bytes` of a word; see [`load_word`].
-///
-/// # Safety
-///
-/// `len_bytes` (1 to 8) from `address` on are mapped for writing.
-#[inline(always)]
-pub unsafe fn store_word(address: u64, len_bytes: u64, word: u64) {
-    // SAFETY: as in `load_word`.
-    unsafe {
-        let low_bits = address | len_bytes;
-        if low_bits & 7 == 0 {
-            ptx::st_weak_b64(address, word)
-        } else if low_bits & 3 == 0 {
-            ptx::st_weak_b32(address, word as u32);
-            if len_bytes == 8 {
-                ptx::st_weak_b32(address + 4, (word >> 32) as u32);
+        match slot_bytes {
+            16 => ptx::ld_weak_v2_b64(address),
+            8 => [ptx::ld_weak_b64(address), 0],
+            _ => {
+                let load = |at: u64| ptx::ld_weak_b32(address + at) as u64;
+                [load(0) | load(4) << 32, load(8)]
             }
-        } else if low_bits & 1 == 0 {
-            scatter::<2>(address, len_bytes, word)
-        } else {
-            scatter::<1>(address, len_bytes, word)
         }
     }
 }
 
+/// Stores the 8, 12 or 16 bytes of a slot; see [`load_whole`].
+///
+/// # Safety
+///
+/// As for [`load_whole`], for writing.
 #[inline(always)]
-unsafe fn gather<const W: u64>(address: u64, len_bytes: u64) -> u64 {
-    let (mut word, mut at) = (0, 0);
-    while at < len_bytes {
-        // SAFETY: `at` is inside the caller's bytes.
-        word |= unsafe { load_pack::<W>(address + at) }[0] << (8 * at);
-        at += W;
+pub unsafe fn store_whole(address: u64, slot_bytes: u64, pack: Pack) {
+    // SAFETY: as the caller says.
+    unsafe {
+        match slot_bytes {
+            16 => ptx::st_weak_v2_b64(address, pack),
+            8 => ptx::st_weak_b64(address, pack[0]),
+            _ => {
+                ptx::st_weak_b32(address, pack[0] as u32);
+                ptx::st_weak_b32(address + 4, (pack[0] >> 32) as u32);
+                ptx::st_weak_b32(address + 8, pack[1] as u32);
+            }
+        }
     }
-    word
 }
 
+/// Loads one unit.
+///
+/// # Safety
+///
+/// It is mapped for reading at `address`, a multiple of its size.
 #[inline(always)]
-unsafe fn scatter<const W: u64>(address: u64, len_bytes: u64, word: u64) {
-    let mut at = 0;
-    while at < len_bytes {
-        // SAFETY: `at` is inside the caller's bytes.
-        unsafe { store_pack::<W>(address + at, [word >> (8 * at), 0]) };
-        at += W;
+pub unsafe fn load_unit<T: Unit>(address: u64) -> u64 {
+    // SAFETY: as the caller says.
+    unsafe {
+        match T::BYTES {
+            8 => ptx::ld_weak_b64(address),
+            4 => ptx::ld_weak_b32(address) as u64,
+            2 => ptx::ld_weak_b16(address) as u64,
+            _ => ptx::ld_weak_b8(address) as u64,
+        }
+    }
+}
+
+/// Stores one unit: the low end of `bits`.
+///
+/// # Safety
+///
+/// It is mapped for writing at `address`, a multiple of its size.
+#[inline(always)]
+pub unsafe fn store_unit<T: Unit>(address: u64, bits: u64) {
+    // SAFETY: as the caller says.
+    unsafe {
+        match T::BYTES {
+            8 => ptx::st_weak_b64(address, bits),
+            4 => ptx::st_weak_b32(address, bits as u32),
+            2 => ptx::st_weak_b16(address, bits as u16),
+            _ => ptx::st_weak_b8(address, bits as u16),
+        }
     }
 }

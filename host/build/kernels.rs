@@ -8,8 +8,8 @@ use symmem_builder::check::{KernelRule, Rules, check};
 use symmem_builder::{BuildError, Builder, Lto};
 use symmem_device::kernels::KERNELS;
 
-/// The modules that the crate carries: unicast kernels for sm_80, all for sm_90.
-pub(crate) const SMS: [u32; 2] = [80, 90];
+/// The compute capabilities that the crate carries PTX for: 89 with only what 80 has not, 90 with all.
+pub(crate) const SMS: [u32; 3] = [80, 89, 90];
 
 /// Checked PTX of one SM.
 pub(crate) struct Module {
@@ -66,9 +66,9 @@ fn checked(sm: u32, text: String, origin: &Path, remedy: &str) -> Result<Module,
     Ok(Module { sm, version: parsed.version, text })
 }
 
-/// Every kernel of the table that runs on `sm` is there and keeps its promises.
+/// Every kernel of the table that is compiled for `sm` is there and keeps its promises.
 fn rules(sm: u32) -> Rules {
-    let kernels = KERNELS.iter().filter(|kernel| kernel.sm_min <= sm);
+    let kernels = KERNELS.iter().filter(|kernel| kernel.is_compiled_for(sm));
     kernels.fold(Rules::collective(), |rules, kernel| {
         let promises = kernel.promises(sm);
         rules.kernel(promises.fold(KernelRule::new(kernel.name), |rule, promise| {

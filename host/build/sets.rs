@@ -1,6 +1,6 @@
 //! A set of kernels as the build script writes it.
 
-use symmem_device::kernels::{Dtype, KERNELS, KernelSet, Op};
+use symmem_device::kernels::{Dtype, KernelSet, Op};
 
 /// For names of files.
 pub(crate) fn name(set: KernelSet) -> String {
@@ -12,9 +12,4 @@ pub(crate) fn code(set: KernelSet) -> String {
     let dtype = set.dtype.map_or("None".into(), |dtype| format!("Some(Dtype::{dtype:?})"));
     let op = set.op.map_or("None".into(), |op| format!("Some(Op::{op:?})"));
     format!("KernelSet {{ dtype: {dtype}, op: {op} }}")
-}
-
-/// Whether the kernel of this name is in it.
-pub(crate) fn has(set: KernelSet, name: &str) -> bool {
-    KERNELS.iter().any(|kernel| kernel.name == name && KernelSet::of(kernel) == set)
 }

@@ -32,16 +32,15 @@ impl KernelPtx {
     }
 }
 
-/// What the modules for a device of compute capability `sm` (major × 10 + minor) were compiled for: the highest that the
-/// device runs, or `None` if it is older than all.
+/// What most modules for a device of compute capability `sm` (major × 10 + minor) were compiled for: the highest that
+/// the device runs, or `None` if it is older than all.
 pub fn sm_for(sm: u32) -> Option<u32> {
     MODULES.iter().rev().map(|module| module.sm).find(|its| *its <= sm)
 }
 
-/// The module of `set` for a device of compute capability `sm`.
+/// The module of `set` for a device of compute capability `sm`: the highest that the device runs.
 pub fn ptx_for(sm: u32, set: KernelSet) -> Option<&'static KernelPtx> {
-    let sm = sm_for(sm)?;
-    MODULES.iter().find(|module| module.sm == sm && module.set == set)
+    MODULES.iter().rev().find(|module| module.sm <= sm && module.set == set)
 }
 
 #[cfg(test)]
@@ -52,11 +51,14 @@ mod tests {
     #[test]
     fn the_highest_module_that_runs_is_taken() {
         for (sm, module) in
-            [(75, None), (80, Some(80)), (86, Some(80)), (89, Some(80)), (90, Some(90)), (100, Some(90))]
+            [(75, None), (80, Some(80)), (86, Some(80)), (89, Some(89)), (90, Some(90)), (100, Some(90))]
         {
             assert_eq!(sm_for(sm), module, "sm_{sm}");
-            let set = KernelSet::of(&KERNELS[0]);
-            assert_eq!(ptx_for(sm, set).map(|module| module.sm), module, "sm_{sm}");
+            for (dtype, sms) in [(Dtype::F32, &[80, 90][..]), (Dtype::E4m3, &[89, 90])] {
+                let expected = sms.iter().copied().rfind(|its| *its <= sm);
+                let set = KernelSet::for_op(dtype, Op::Sum);
+                assert_eq!(ptx_for(sm, set).map(|module| module.sm), expected, "sm_{sm} {dtype}");
+            }
         }
     }
 
@@ -66,7 +68,7 @@ mod tests {
             let (text, (major, minor)) = (module.text(), module.version);
             assert!(text.contains(&format!(".version {major}.{minor}")), "sm_{} {}", module.sm, module.set);
             assert!(text.contains(&format!(".target sm_{}", module.sm)), "sm_{} {}", module.sm, module.set);
-            for kernel in KERNELS.iter().filter(|kernel| kernel.sm_min <= module.sm) {
+            for kernel in KERNELS.iter().filter(|kernel| kernel.is_compiled_for(module.sm)) {
                 let is_there = text.contains(&format!(".visible .entry {}(", kernel.name));
                 assert_eq!(
                     is_there,

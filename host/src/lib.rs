@@ -40,7 +40,7 @@ pub mod tap;
 pub mod vmm;
 
 pub use comm::{Comm, CommConfig, Group, UniqueId, group};
-pub use element::Element;
+pub use element::{E4m3, E5m2, Element};
 pub use error::{Error, ErrorKind, Result};
 pub use machine::{Device, Machine};
 pub use stream::{Event, Graph, GraphExec, Stream};

@@ -24,14 +24,14 @@ pub(crate) struct Operation {
     pub(crate) dtype: Dtype,
     /// Reduction; all-gathers ignore it.
     pub(crate) op: Op,
-    /// Elements of the message, or of one rank's share.
+    /// Elements of the message, or of one rank's part.
     pub(crate) count: u64,
     /// Where input and output start.
     pub(crate) input: Place,
     /// Ignored in place.
     pub(crate) output: Place,
     /// All-reduce: the output is the input. All-gather: the input is the rank's part of the output, which starts at
-    /// `input`.
+    /// `input`. Reduce-scatter: the output is the rank's part of the input.
     pub(crate) in_place: bool,
     /// What values the inputs have.
     pub(crate) values: Values,
@@ -54,33 +54,50 @@ pub(crate) struct Field {
 }
 
 impl Operation {
-    /// Bytes of one rank's input.
-    pub(crate) fn input_bytes(&self) -> u64 {
+    /// Bytes of the message, or of one rank's part.
+    fn part_bytes(&self) -> u64 {
         self.count * self.dtype.bytes()
+    }
+
+    /// Bytes of one rank's input.
+    pub(crate) fn input_bytes(&self, n_ranks: u32) -> u64 {
+        match self.collective {
+            Collective::AllReduce | Collective::AllGather => self.part_bytes(),
+            Collective::ReduceScatter => self.part_bytes() * u64::from(n_ranks),
+        }
     }
 
     /// Bytes of one rank's output.
     pub(crate) fn output_bytes(&self, n_ranks: u32) -> u64 {
         match self.collective {
-            Collective::AllReduce => self.input_bytes(),
-            Collective::AllGather => self.input_bytes() * u64::from(n_ranks),
+            Collective::AllReduce | Collective::ReduceScatter => self.part_bytes(),
+            Collective::AllGather => self.part_bytes() * u64::from(n_ranks),
         }
     }
 
     fn input_of(&self, rank: u32) -> Place {
         let is_part = self.in_place && self.collective == Collective::AllGather;
-        let skip = if is_part { u64::from(rank) * self.input_bytes() } else { 0 };
+        let skip = if is_part { u64::from(rank) * self.part_bytes() } else { 0 };
         Place { offset: self.input.offset + skip, ..self.input }
     }
 
-    fn output(&self) -> Place {
-        if self.in_place { self.input } else { self.output }
+    fn output_of(&self, rank: u32) -> Place {
+        let is_part = self.in_place && self.collective == Collective::ReduceScatter;
+        let skip = if is_part { u64::from(rank) * self.part_bytes() } else { 0 };
+        let place = if self.in_place { self.input } else { self.output };
+        Place { offset: place.offset + skip, ..place }
     }
 
-    fn expected(&self, inputs: &[Vec<u8>]) -> Vec<u8> {
+    /// Each rank's output.
+    fn expected(&self, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let reduced = || reference::all_reduce(self.dtype, self.op, inputs);
         match self.collective {
-            Collective::AllReduce => reference::all_reduce(self.dtype, self.op, inputs),
-            Collective::AllGather => reference::all_gather(inputs),
+            Collective::AllReduce => vec![reduced(); inputs.len()],
+            Collective::AllGather => vec![reference::all_gather(inputs); inputs.len()],
+            Collective::ReduceScatter if self.count == 0 => vec![Vec::new(); inputs.len()],
+            Collective::ReduceScatter => {
+                reduced().chunks(self.part_bytes() as usize).map(<[u8]>::to_vec).collect()
+            }
         }
     }
 }
@@ -102,11 +119,11 @@ impl Field {
     /// Writes fresh inputs, poisons the outputs, and notes what the windows hold once the operation is done.
     pub(crate) fn stage(&mut self, operation: &Operation, random: &mut Random) -> Result<()> {
         let n_ranks = self.windows.len() as u32;
-        let (count, output) = (operation.count as usize, operation.output());
+        let count = (operation.input_bytes(n_ranks) / operation.dtype.bytes()) as usize;
         let inputs: Vec<Vec<u8>> =
             (0..n_ranks).map(|_| random.elements(operation.dtype, operation.values, count)).collect();
-        let expected = operation.expected(&inputs);
-        for (rank, input) in inputs.iter().enumerate() {
+        for (rank, (input, expected)) in inputs.iter().zip(operation.expected(&inputs)).enumerate() {
+            let output = operation.output_of(rank as u32);
             self.write(rank, output, &vec![POISON; expected.len()])?;
             self.write(rank, operation.input_of(rank as u32), input)?;
             let at = output.offset as usize;
@@ -129,11 +146,13 @@ impl Field {
     ) -> symmem::Result<()> {
         let windows = &self.windows[comm.rank() as usize];
         let address = |place: Place| windows[place.window].address() + place.offset;
-        let (input, output) = (address(operation.input_of(comm.rank())), address(operation.output()));
+        let (input, output) =
+            (address(operation.input_of(comm.rank())), address(operation.output_of(comm.rank())));
         let Operation { dtype, op, count, .. } = *operation;
         match operation.collective {
             Collective::AllReduce => comm.all_reduce_at(input, output, count, dtype, op, stream),
             Collective::AllGather => comm.all_gather_at(input, output, count, dtype, stream),
+            Collective::ReduceScatter => comm.reduce_scatter_at(input, output, count, dtype, op, stream),
         }
     }
 

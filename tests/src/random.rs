@@ -1,7 +1,7 @@
 //! Random numbers, and element values as bytes.
 
 use half::{bf16, f16};
-use symmem::Dtype;
+use symmem::{Dtype, E4m3, E5m2};
 
 /// SplitMix64: small, and the same everywhere.
 #[derive(Clone, Debug)]
@@ -68,13 +68,22 @@ impl Random {
         let mantissa = 1.0 + (self.bits() >> 40) as f32 / (1u64 << 24) as f32;
         let plain = sign * mantissa * 2f32.powi(self.below(8) as i32 - 4);
         match dtype {
+            Dtype::F64 => f64::from(plain).to_le_bytes().into(),
             Dtype::F32 => plain.to_le_bytes().into(),
             Dtype::F16 => f16::from_f32(plain).to_le_bytes().into(),
             Dtype::Bf16 => bf16::from_f32(plain).to_le_bytes().into(),
+            Dtype::E4m3 => vec![E4m3::from_f32(plain).0],
+            Dtype::E5m2 => vec![E5m2::from_f32(plain).0],
+            integer => self.bytes(integer.bytes() as usize),
         }
     }
 
     fn special(&mut self, dtype: Dtype) -> Vec<u8> {
+        const F64: [u64; 8] =
+            [0, 1 << 63, 0x7ff << 52, 0xfff << 52, u64::MAX, 0x7ff0_0000_0000_0001, 1, 0x7fef_ffff_ffff_ffff];
+        const E4M3: [u8; 7] = [0, 0x80, 0x7f, 0xff, 0x7e, 0xfe, 1];
+        const E5M2: [u8; 9] = [0, 0x80, 0x7c, 0xfc, 0x7d, 0xff, 0x7b, 0xfb, 1];
+        const BYTES: [u8; 4] = [0, 1, 0x7f, 0x80];
         const F32: [u32; 14] = [
             0x0000_0000,
             0x8000_0000,
@@ -105,6 +114,16 @@ impl Random {
             Dtype::F32 => if any { bits as u32 } else { *self.choose(&F32) }.to_le_bytes().into(),
             Dtype::F16 => if any { bits as u16 } else { *self.choose(&F16) }.to_le_bytes().into(),
             Dtype::Bf16 => if any { bits as u16 } else { *self.choose(&BF16) }.to_le_bytes().into(),
+            Dtype::F64 => if any { bits } else { *self.choose(&F64) }.to_le_bytes().into(),
+            Dtype::E4m3 => vec![if any { bits as u8 } else { *self.choose(&E4M3) }],
+            Dtype::E5m2 => vec![if any { bits as u8 } else { *self.choose(&E5M2) }],
+            integer => {
+                // The ends of the range, and what lies around 0.
+                let (low, high) = (*self.choose(&[0, 0xff]), *self.choose(&BYTES));
+                let mut bytes = vec![low; integer.bytes() as usize];
+                *bytes.last_mut().expect("an element has bytes") = high;
+                bytes
+            }
         }
     }
 }

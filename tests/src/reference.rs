@@ -1,11 +1,12 @@
 //! Collectives on the CPU, on elements as they lie in memory.
 //!
-//! The rules that every algorithm of the library keeps: the fold starts with rank 0's value, then 1…n−1; narrow floats
-//! accumulate in f32 and round once; avg divides the f32 sum and then rounds; a NaN result is the canonical NaN; min and
-//! max give NaN if any is NaN and order −0 before +0.
+//! The rules that every algorithm of the library keeps: the fold starts with rank 0's value, then 1…n−1; floats narrower
+//! than f32 accumulate in f32 and round once, those of 8 bits saturating; avg divides the sum and then rounds; a NaN
+//! result is the canonical NaN; min and max give NaN if any is NaN and order −0 before +0; integers wrap in their type,
+//! and their average is the wrapped sum divided toward zero.
 
 use half::{bf16, f16};
-use symmem::{Dtype, Op};
+use symmem::{Dtype, E4m3, E5m2, Op};
 
 /// The result of an all-reduce of one input per rank, all equally long.
 pub fn all_reduce(dtype: Dtype, op: Op, inputs: &[Vec<u8>]) -> Vec<u8> {
@@ -14,7 +15,7 @@ pub fn all_reduce(dtype: Dtype, op: Op, inputs: &[Vec<u8>]) -> Vec<u8> {
     let element = |at: usize| {
         let mut values = inputs.iter().map(|input| lift(dtype, &input[at * bytes..][..bytes]));
         let first = values.next().expect("a communicator has a rank");
-        finish(op, values.fold(first, |acc, next| fold(op, acc, next)), inputs.len())
+        finish(op, values.fold(first, |acc, next| fold(dtype, op, acc, next)), inputs.len())
     };
     (0..n_elements).flat_map(|at| lower(dtype, element(at))).collect()
 }
@@ -24,35 +25,90 @@ pub fn all_gather(inputs: &[Vec<u8>]) -> Vec<u8> {
     inputs.concat()
 }
 
-fn lift(dtype: Dtype, bytes: &[u8]) -> f32 {
+/// An element in what it accumulates in.
+#[derive(Clone, Copy)]
+enum Value {
+    Single(f32),
+    Double(f64),
+    Integer(i128),
+}
+
+fn lift(dtype: Dtype, bytes: &[u8]) -> Value {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    let bits = u64::from_le_bytes(word);
     match dtype {
-        Dtype::F32 => f32::from_le_bytes(bytes.try_into().expect("4 bytes")),
-        Dtype::F16 => f16::from_le_bytes(bytes.try_into().expect("2 bytes")).to_f32(),
-        Dtype::Bf16 => bf16::from_le_bytes(bytes.try_into().expect("2 bytes")).to_f32(),
+        Dtype::F64 => Value::Double(f64::from_bits(bits)),
+        Dtype::F32 => Value::Single(f32::from_bits(bits as u32)),
+        Dtype::F16 => Value::Single(f16::from_bits(bits as u16).to_f32()),
+        Dtype::Bf16 => Value::Single(bf16::from_bits(bits as u16).to_f32()),
+        Dtype::E4m3 => Value::Single(E4m3(bits as u8).to_f32()),
+        Dtype::E5m2 => Value::Single(E5m2(bits as u8).to_f32()),
+        integer => Value::Integer(wrapped(integer, bits.into())),
     }
 }
 
-fn fold(op: Op, acc: f32, next: f32) -> f32 {
-    match op {
-        Op::Sum | Op::Avg => acc + next,
-        Op::Prod => acc * next,
-        Op::Min | Op::Max if acc.is_nan() || next.is_nan() => f32::NAN,
-        Op::Min => [acc, next].into_iter().min_by(f32::total_cmp).expect("two values"),
-        Op::Max => [acc, next].into_iter().max_by(f32::total_cmp).expect("two values"),
+/// The number that the low bits of another are in an integer type.
+fn wrapped(dtype: Dtype, number: i128) -> i128 {
+    let unused = 128 - 8 * dtype.bytes() as u32;
+    let is_signed = matches!(dtype, Dtype::I8 | Dtype::I32 | Dtype::I64);
+    let shifted = number << unused;
+    if is_signed { shifted >> unused } else { (shifted as u128 >> unused) as i128 }
+}
+
+fn fold(dtype: Dtype, op: Op, acc: Value, next: Value) -> Value {
+    match (acc, next) {
+        (Value::Single(acc), Value::Single(next)) => Value::Single(match op {
+            Op::Sum | Op::Avg => acc + next,
+            Op::Prod => acc * next,
+            Op::Min | Op::Max if acc.is_nan() || next.is_nan() => f32::NAN,
+            Op::Min => [acc, next].into_iter().min_by(f32::total_cmp).expect("two values"),
+            Op::Max => [acc, next].into_iter().max_by(f32::total_cmp).expect("two values"),
+        }),
+        (Value::Double(acc), Value::Double(next)) => Value::Double(match op {
+            Op::Sum | Op::Avg => acc + next,
+            Op::Prod => acc * next,
+            Op::Min | Op::Max if acc.is_nan() || next.is_nan() => f64::NAN,
+            Op::Min => [acc, next].into_iter().min_by(f64::total_cmp).expect("two values"),
+            Op::Max => [acc, next].into_iter().max_by(f64::total_cmp).expect("two values"),
+        }),
+        (Value::Integer(acc), Value::Integer(next)) => Value::Integer(match op {
+            Op::Sum | Op::Avg => wrapped(dtype, acc + next),
+            Op::Prod => wrapped(dtype, acc.wrapping_mul(next)),
+            Op::Min => acc.min(next),
+            Op::Max => acc.max(next),
+        }),
+        _ => unreachable!("all elements have one type"),
     }
 }
 
-fn finish(op: Op, acc: f32, n_ranks: usize) -> f32 {
-    if op == Op::Avg { acc / n_ranks as f32 } else { acc }
+fn finish(op: Op, acc: Value, n_ranks: usize) -> Value {
+    match acc {
+        _ if op != Op::Avg => acc,
+        Value::Single(acc) => Value::Single(acc / n_ranks as f32),
+        Value::Double(acc) => Value::Double(acc / n_ranks as f64),
+        Value::Integer(acc) => Value::Integer(acc / n_ranks as i128),
+    }
 }
 
-fn lower(dtype: Dtype, value: f32) -> Vec<u8> {
+fn lower(dtype: Dtype, value: Value) -> Vec<u8> {
+    match value {
+        Value::Single(value) => lower_f32(dtype, value),
+        Value::Double(value) if value.is_nan() => 0x7fff_ffff_ffff_ffffu64.to_le_bytes().into(),
+        Value::Double(value) => value.to_le_bytes().into(),
+        Value::Integer(value) => value.to_le_bytes()[..dtype.bytes() as usize].into(),
+    }
+}
+
+fn lower_f32(dtype: Dtype, value: f32) -> Vec<u8> {
     match (dtype, value.is_nan()) {
         (Dtype::F32, true) => 0x7fff_ffffu32.to_le_bytes().into(),
-        (Dtype::F16 | Dtype::Bf16, true) => 0x7fffu16.to_le_bytes().into(),
         (Dtype::F32, false) => value.to_le_bytes().into(),
+        (Dtype::E4m3, _) => vec![E4m3::from_f32(value).0],
+        (Dtype::E5m2, _) => vec![E5m2::from_f32(value).0],
+        (_, true) => 0x7fffu16.to_le_bytes().into(),
         (Dtype::F16, false) => f16::from_f32(value).to_le_bytes().into(),
-        (Dtype::Bf16, false) => bf16::from_f32(value).to_le_bytes().into(),
+        (_, false) => bf16::from_f32(value).to_le_bytes().into(),
     }
 }
 
@@ -109,5 +165,25 @@ mod tests {
     #[test]
     fn gathers_in_rank_order() {
         assert_eq!(all_gather(&[vec![1, 2], vec![3, 4]]), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn integers_wrap_and_divide_toward_zero() {
+        for (dtype, op, inputs, expected) in [
+            (Dtype::U8, Op::Sum, [200, 100], 44),
+            (Dtype::I8, Op::Sum, [100, 100], 200),
+            (Dtype::I8, Op::Avg, [100, 100], 228),
+            (Dtype::I8, Op::Avg, [0xfd, 0], 0xff),
+            (Dtype::U8, Op::Avg, [200, 100], 22),
+            (Dtype::U8, Op::Prod, [16, 17], 16),
+            (Dtype::I8, Op::Min, [0x80, 1], 0x80),
+            (Dtype::U8, Op::Min, [0x80, 1], 1),
+            (Dtype::E4m3, Op::Sum, [0x7e, 0x7e], 0x7e),
+            (Dtype::E5m2, Op::Sum, [0x7c, 0], 0x7b),
+            (Dtype::E5m2, Op::Max, [0xff, 0], 0x7f),
+        ] {
+            let inputs = inputs.map(|byte: u8| vec![byte]);
+            assert_eq!(all_reduce(dtype, op, &inputs), [expected], "{dtype} {op} {inputs:?}");
+        }
     }
 }

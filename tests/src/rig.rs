@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use bytemuck::Pod;
-use symmem::{Comm, CommConfig, Device, Dtype, Machine, Op, Stream, Window};
+use symmem::{Algorithm, Collective, Comm, CommConfig, Device, Dtype, Machine, Op, Stream, Window};
+use symmem_device::kernels::KERNELS;
 
 /// All ranks of a communicator. The communicators go before the streams.
 #[derive(Debug)]
@@ -16,6 +17,13 @@ pub(crate) struct Rig {
 /// Default settings, and the kernels of every operation.
 pub(crate) fn every_op() -> CommConfig {
     CommConfig { ops: Op::ALL.to_vec(), ..CommConfig::default() }
+}
+
+/// The collectives with the algorithms that do them, as the table of kernels has them.
+pub(crate) fn kinds() -> Vec<(Collective, Algorithm)> {
+    let mut kinds: Vec<_> = KERNELS.iter().map(|kernel| (kernel.collective, kernel.algorithm)).collect();
+    kinds.dedup();
+    kinds
 }
 
 impl Rig {

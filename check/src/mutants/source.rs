@@ -16,8 +16,8 @@ struct Step {
     algorithms: &'static [Algorithm],
 }
 
-const LL: &[Algorithm] = &[Algorithm::Ll];
-const BETWEEN_BARRIERS: &[Algorithm] = &[Algorithm::TwoShotLdSt, Algorithm::St];
+const LL: &[Algorithm] = &[Algorithm::Ll, Algorithm::LlTwoShot];
+const BETWEEN_BARRIERS: &[Algorithm] = &[Algorithm::TwoShotLdSt, Algorithm::Ld, Algorithm::St];
 
 /// All of them; each stands as `intact!("NAME")` in the source.
 const STEPS: [Step; 11] = [

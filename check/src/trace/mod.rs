@@ -68,7 +68,8 @@ fn collective(args: &TraceArgs, subject: &str) -> Result<(String, Vec<Stroke>)> 
     let streams = comms.iter().map(|comm| Stream::new(comm.device())).collect::<symmem::Result<Vec<_>>>()?;
     let dtype = kernel.dtype.unwrap_or(Dtype::F32);
     let bytes = args.count * dtype.bytes();
-    let (inputs, outputs) = (alloc(&comms, bytes)?, alloc(&comms, bytes * u64::from(n_ranks))?);
+    let (inputs, outputs) =
+        (alloc(&comms, bytes * u64::from(n_ranks))?, alloc(&comms, bytes * u64::from(n_ranks))?);
     sim.restart(&schedule, ProbeKind::Trace)?;
     for _ in 0..args.ops {
         for (rank, comm) in comms.iter_mut().enumerate() {
@@ -78,6 +79,10 @@ fn collective(args: &TraceArgs, subject: &str) -> Result<(String, Vec<Stroke>)> 
                 Collective::AllReduce => {
                     let op = kernel.op.unwrap_or(Op::Sum);
                     comm.all_reduce_at(input, output, args.count, dtype, op, stream)?;
+                }
+                Collective::ReduceScatter => {
+                    let op = kernel.op.unwrap_or(Op::Sum);
+                    comm.reduce_scatter_at(input, output, args.count, dtype, op, stream)?;
                 }
                 Collective::AllGather => comm.all_gather_at(input, output, args.count, dtype, stream)?,
             }

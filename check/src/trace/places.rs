@@ -41,12 +41,20 @@ impl Places {
             let timeout = std::mem::offset_of!(DevBaseHeader, timeout_ns) as u64;
             return ["poison word", "claim word", "timeout"][(offset.min(timeout) / 4) as usize];
         }
-        if offset >= slots {
-            let bank = (offset - slots) / (layout.ll_slots_offset(0, 1, 0) - slots) % 2;
-            return ["LL slots, bank 0", "LL slots, bank 1"][bank as usize];
-        }
+        let slots_128 = layout.ll_128_slots_offset(0, 0, 0);
+        let bank_bytes = layout.ll_slots_offset(0, 1, 0) - slots;
         match offset {
+            _ if offset >= layout.zeroed_bytes() => "scratch",
+            _ if offset >= layout.sentinel_slots_offset(0, 0, 0) => "sentinel slots",
+            _ if offset >= slots_128 => ["128-bit LL slots, bank 0", "128-bit LL slots, bank 1"]
+                [((offset - slots_128) / bank_bytes % 2) as usize],
+            _ if offset >= slots => {
+                ["LL slots, bank 0", "LL slots, bank 1"][((offset - slots) / bank_bytes % 2) as usize]
+            }
             _ if offset >= layout.barrier_inbox_offset(0, 0) => "barrier inbox",
+            _ if offset >= layout.push_turn_offset(0) => "scratch turn",
+            _ if offset >= layout.sentinel_state_offset(0) => "sentinel state",
+            _ if offset >= layout.ll_128_epoch_offset(0) => "128-bit LL epoch",
             _ if offset >= layout.ll_epoch_offset(0) => "LL epoch",
             _ => "barrier epoch",
         }

@@ -2,6 +2,7 @@
 
 use crate::command::{self, Lto, Request};
 use crate::error::{BuildError, Result};
+use crate::merge::merge;
 use crate::output::{Lock, publish};
 use crate::rust_src::{self, Compiler, RustSrc};
 use crate::{environment, process};
@@ -170,34 +171,61 @@ struct Compilation {
 }
 
 impl Compilation {
-    /// Cargo does not track the PTX file: if it is missing after a success, the compiler is made to run.
+    /// The compiler leaves a piece of PTX for each part of the crate that it made code for, or none if nothing changed.
+    /// Cargo does not track them: where the module of an earlier run is missing, or was never finished, the compiler is
+    /// made to run.
     fn module(&self, builder: &Builder, sm: u32) -> Result<Module> {
-        let asm = self.stage.join("asm");
-        let identity = self.identity(builder);
         let mut request = Request {
             sm,
             ptx_version: builder.ptx_version,
             lto: builder.lto,
-            output: asm.join(format!("{}_sm{sm}_{identity:016x}.s", self.name)),
             target_dir: self.stage.clone(),
             lock_file: self.lock_file(),
             cfgs: builder.cfgs.clone(),
             force: None,
         };
-        std::fs::create_dir_all(&asm).map_err(|error| BuildError::io("make folder", &asm, error))?;
+        let identity = self.identity(builder);
+        let made = self.stage.join("asm").join(format!("{}_sm{sm}_{identity:016x}.s", self.name));
+        let unfinished = made.with_extension("unfinished");
+        let is_valid = made.is_file() && !unfinished.exists();
+        publish(&unfinished, "")?;
+        self.pieces()?.iter().try_for_each(remove)?;
         self.compile(&request)?;
-        if !request.output.is_file() {
+        if self.pieces()?.is_empty() && !is_valid {
             request.force = Some(UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos()));
             self.compile(&request)?;
         }
-        let text = std::fs::read_to_string(&request.output);
-        let text =
-            text.map_err(|error| BuildError::io("read the compiler's output", &request.output, error))?;
+        let pieces = self.pieces()?;
+        if !pieces.is_empty() {
+            let texts = pieces.iter().map(read).collect::<Result<Vec<_>>>()?;
+            publish(&made, merge(texts.iter().map(String::as_str)))?;
+            pieces.iter().try_for_each(remove)?;
+        }
+        let text = read(&made)?;
+        remove(&unfinished)?;
         // With conditions the crate is another one, which must not take the place of the plain one.
         let variant = if builder.cfgs.is_empty() { String::new() } else { format!("_{identity:016x}") };
         let path = self.stage.join("ptx").join(format!("{}{variant}_sm{sm}.ptx", self.name));
         publish(&path, &text)?;
         Ok(Module { sm, path, text })
+    }
+
+    /// The pieces of PTX that lie where the compiler leaves them.
+    fn pieces(&self) -> Result<Vec<PathBuf>> {
+        let folder = self.stage.join(command::DEVICE_TARGET).join(command::PROFILE).join("deps");
+        if !folder.is_dir() {
+            return Ok(Vec::new());
+        }
+        let entries =
+            std::fs::read_dir(&folder).map_err(|error| BuildError::io("read folder", &folder, error))?;
+        let start = format!("{}-", self.name);
+        let is_piece = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with(&start) && name.ends_with(".s"))
+        };
+        let mut pieces: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_piece).collect();
+        pieces.sort();
+        Ok(pieces)
     }
 
     fn lock_file(&self) -> Option<PathBuf> {
@@ -242,6 +270,16 @@ impl Compilation {
         inputs.dedup();
         inputs
     }
+}
+
+fn read(path: impl AsRef<Path>) -> Result<String> {
+    let path = path.as_ref();
+    std::fs::read_to_string(path).map_err(|error| BuildError::io("read the compiler's output", path, error))
+}
+
+fn remove(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    std::fs::remove_file(path).map_err(|error| BuildError::io("remove", path, error))
 }
 
 /// Sets the variables of stage one: unstable flags on the stable compiler, flags of every crate, the source of `core`.

@@ -15,9 +15,8 @@ pub const PROFILE: &str = "device";
 
 /// TOML keys and values below `profile.device`. `line-directives-only` is the only level of debug information that
 /// ptxas 13.0 accepts.
-const PROFILE_VALUES: [(&str, &str); 8] = [
+const PROFILE_VALUES: [(&str, &str); 7] = [
     ("inherits", "\"release\""),
-    ("codegen-units", "1"),
     ("opt-level", "3"),
     ("panic", "\"abort\""),
     ("debug", "\"line-directives-only\""),
@@ -29,7 +28,7 @@ const PROFILE_VALUES: [(&str, &str); 8] = [
 /// Arrays that a loop indexes stay in registers only if the loop is unrolled whole: at LLVM's own threshold, tiles of 16
 /// elements land in `.local`. Loops whose length is known at run time only, such as those over ranks, stay loops: copies
 /// of their bodies lengthen the path of the shortest kernels.
-const UNROLL_FLAGS: &str = "-Cllvm-args=-unroll-threshold=4000 -unroll-runtime=false";
+const UNROLL_FLAGS: &str = "-Cllvm-args=-unroll-threshold=1000 -unroll-runtime=false";
 
 /// Whether the crates are optimised as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +47,14 @@ impl Lto {
             Lto::Off => "\"off\"",
         }
     }
+
+    /// Parts of the crate that the compiler makes code for at once, each of some Rust modules.
+    fn codegen_units(self) -> &'static str {
+        match self {
+            Lto::Fat => "1",
+            Lto::Off => "16",
+        }
+    }
 }
 
 /// What one run of the compiler makes.
@@ -59,8 +66,6 @@ pub struct Request {
     pub ptx_version: u32,
     /// Link-time optimisation.
     pub lto: Lto,
-    /// Where the PTX goes.
-    pub output: PathBuf,
     /// The target directory of stage one.
     pub target_dir: PathBuf,
     /// Where cargo keeps the lock file of a workspace that has none; `None` where the workspace has one, which then
@@ -82,7 +87,8 @@ pub fn rustflags(library: &Path) -> String {
 pub fn arguments(request: &Request) -> Vec<OsString> {
     let mut line: Vec<OsString> = ["rustc", "--lib", "--quiet"].map(Into::into).into();
     line.push(format!("--profile={PROFILE}").into());
-    for (key, value) in PROFILE_VALUES.into_iter().chain([("lto", request.lto.value())]) {
+    let by_lto = [("lto", request.lto.value()), ("codegen-units", request.lto.codegen_units())];
+    for (key, value) in PROFILE_VALUES.into_iter().chain(by_lto) {
         line.push("--config".into());
         line.push(format!("profile.{PROFILE}.{key}={value}").into());
     }
@@ -102,10 +108,8 @@ pub fn arguments(request: &Request) -> Vec<OsString> {
 }
 
 fn sm_flags(request: &Request) -> Vec<OsString> {
-    let mut emit = OsString::from("--emit=asm=");
-    emit.push(&request.output);
     let mut flags = vec![
-        emit,
+        "--emit=asm".into(),
         // Paths relative to the workspace, where cargo runs the compiler. With `--remap-path-prefix` cargo would keep
         // one state for all SMs, and compile each anew every time.
         "-Zremap-cwd-prefix=".into(),
@@ -129,7 +133,6 @@ mod tests {
             sm: 90,
             ptx_version: 84,
             lto: Lto::Fat,
-            output: "/t/asm/k_sm90.s".into(),
             target_dir: "/t".into(),
             lock_file: lock_file.map(PathBuf::from),
             cfgs: Vec::new(),
@@ -149,8 +152,7 @@ mod tests {
         assert_eq!(
             last,
             format!(
-                "--emit=asm=/t/asm/k_sm90.s -Zremap-cwd-prefix= -Ctarget-cpu=sm_90 -Ctarget-feature=+ptx84 \
-                 {UNROLL_FLAGS}"
+                "--emit=asm -Zremap-cwd-prefix= -Ctarget-cpu=sm_90 -Ctarget-feature=+ptx84 {UNROLL_FLAGS}"
             )
         );
         assert!(!rustflags(Path::new("/rs")).contains("sm_"));

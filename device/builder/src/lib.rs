@@ -20,16 +20,18 @@
 //! | [`command`] | the compiler's command line |
 //! | [`environment`] | which variables reach the compiler |
 //! | [`error`] | the one error |
+//! | [`merge`] | one module out of the pieces of parallel code generation |
 //! | [`output`] | the lock around stage one, and files that appear whole |
 //! | [`process`] | child processes with a time limit |
 //! | [`ptxas`] | the assembler, where there is one |
 //! | [`rust_src`] | where the source of `core` comes from |
-//! | [`select`] | modules with some of the kernels of a larger one |
+//! | [`select`] | a module divided by its kernels |
 
 pub mod check;
 pub mod command;
 pub mod environment;
 pub mod error;
+pub mod merge;
 pub mod output;
 pub mod process;
 pub mod ptxas;

@@ -1,27 +1,36 @@
-//! Modules with some of the kernels of a larger one.
+//! A module divided by its kernels.
 //!
 //! A driver assembles all of a module before the first kernel can be launched, so a program that needs two kernels of a
 //! thousand should not load the thousand.
 
-/// `ptx` with the entries that `is_wanted` by name; all that stands outside of entries stays.
-pub fn select(ptx: &str, is_wanted: impl Fn(&str) -> bool) -> String {
-    let mut selected = String::with_capacity(ptx.len());
-    let mut skips = false;
+/// `ptx` in `n` modules: each entry in the one that `module_of` says by its name, or in none; all that stands outside of
+/// entries in every one.
+///
+/// # Panics
+///
+/// If `module_of` names a module that is not below `n`.
+pub fn divide(ptx: &str, n: usize, module_of: impl Fn(&str) -> Option<usize>) -> Vec<String> {
+    let mut modules = vec![String::new(); n];
+    // The module of the entry that the line is in; `None` inside of one that is left out.
+    let mut entry: Option<Option<usize>> = None;
     for line in ptx.split_inclusive('\n') {
         if let Some(name) = entry_name(line) {
-            skips = !is_wanted(name);
+            entry = Some(module_of(name));
         }
         // A remark before each function, wanted or not.
         let is_remark = line.trim_start().starts_with("// .globl");
-        if !skips && !is_remark {
-            selected.push_str(line);
+        match entry {
+            _ if is_remark => {}
+            Some(Some(module)) => modules[module].push_str(line),
+            Some(None) => {}
+            None => modules.iter_mut().for_each(|module| module.push_str(line)),
         }
         // The compiler closes a function, and nothing else, at the start of a line.
-        if line.trim_end() == "}" && line.starts_with('}') {
-            skips = false;
+        if line.starts_with('}') {
+            entry = None;
         }
     }
-    selected
+    modules
 }
 
 /// The name behind `.entry`, in a line that starts one.
@@ -42,15 +51,24 @@ mod tests {
         \t// .globl\tb\n.visible .entry b()\n.maxntid 512\n{\n\tret;\n}\n\t.file\t1 \"x.rs\"\n";
 
     #[test]
-    fn every_choice_has_its_entries_and_all_the_rest() {
+    fn every_module_has_its_entries_and_all_the_rest() {
         for names in [&[][..], &["a"], &["b"], &["a", "b"]] {
-            let selected = select(PTX, |name| names.contains(&name));
-            let text = PtxText::parse(&selected);
-            assert_eq!(text.defects, Vec::<String>::new());
-            assert_eq!(text.entries.iter().map(|entry| entry.name).collect::<Vec<_>>(), names);
-            assert_eq!((text.version, text.sm), (84, 90));
-            assert!(selected.contains("helper") && selected.contains("x.rs"), "{selected}");
+            let divided = divide(PTX, 2, |name| Some(usize::from(!names.contains(&name))));
+            let others: Vec<_> = ["a", "b"].into_iter().filter(|name| !names.contains(name)).collect();
+            for (module, names) in divided.iter().zip([names, &others]) {
+                let text = PtxText::parse(module);
+                assert_eq!(text.defects, Vec::<String>::new());
+                assert_eq!(text.entries.iter().map(|entry| entry.name).collect::<Vec<_>>(), names);
+                assert_eq!((text.version, text.sm), (84, 90));
+                assert!(module.contains("helper") && module.contains("x.rs"), "{module}");
+            }
         }
+    }
+
+    #[test]
+    fn what_belongs_to_no_module_is_left_out() {
+        let divided = divide(PTX, 1, |name| (name == "b").then_some(0));
+        assert_eq!(PtxText::parse(&divided[0]).entries.len(), 1);
     }
 
     #[test]

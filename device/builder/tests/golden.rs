@@ -31,12 +31,24 @@ const PRIMITIVES: &[(&str, &str)] = &[
     ("min_nan_f32", "min.NaN.f32 %r, %r, %r;"),
     ("max_nan_f32", "max.NaN.f32 %r, %r, %r;"),
     ("cvt_f32_f16", "cvt.f32.f16 %r, %rs;"),
-    ("cvt_rn_f16_f32", "cvt.rn.f16.f32 %rs, %r;"),
-    ("cvt_rn_bf16_f32", "cvt.rn.bf16.f32 %rs, %r;"),
+    ("cvt_rn_f16x2_f32", "cvt.rn.f16x2.f32 %r, %r, %r;"),
+    ("cvt_rn_bf16x2_f32", "cvt.rn.bf16x2.f32 %r, %r, %r;"),
 ];
 
 /// The same from sm_90 on.
 const PRIMITIVES_OF_SM_90: &[(&str, &str)] = &[
+    ("cvt_rn_satfinite_e4m3x2_f32", "cvt.rn.satfinite.e4m3x2.f32 %rs, %r, %r;"),
+    ("cvt_rn_satfinite_e5m2x2_f32", "cvt.rn.satfinite.e5m2x2.f32 %rs, %r, %r;"),
+    ("cvt_rn_f16x2_e4m3x2", "cvt.rn.f16x2.e4m3x2 %r, %rs;"),
+    ("cvt_rn_f16x2_e5m2x2", "cvt.rn.f16x2.e5m2x2 %r, %rs;"),
+    (
+        "ld_relaxed_sys_b128",
+        "{ .reg .b128 %v; ld.relaxed.sys.global.b128 %v, [%rd]; mov.b128 {%rd, %rd}, %v; }",
+    ),
+    (
+        "st_relaxed_sys_b128",
+        "{ .reg .b128 %v; mov.b128 %v, {%rd, %rd}; st.relaxed.sys.global.b128 [%rd], %v; }",
+    ),
     ("multimem_ld_reduce_relaxed_sys_add_f32", "multimem.ld_reduce.relaxed.sys.global.add.f32 %r, [%rd];"),
     ("multimem_ld_reduce_relaxed_sys_add_f64", "multimem.ld_reduce.relaxed.sys.global.add.f64 %rd, [%rd];"),
     (

@@ -49,13 +49,23 @@ kernels! {
     min_nan_f32(a: f32, b: f32, out: *mut f32) { *out = ptx::min_nan_f32(a, b) }
     max_nan_f32(a: f32, b: f32, out: *mut f32) { *out = ptx::max_nan_f32(a, b) }
     cvt_f32_f16(a: u16, out: *mut f32) { *out = ptx::cvt_f32_f16(a) }
-    cvt_rn_f16_f32(a: f32, out: *mut u16) { *out = ptx::cvt_rn_f16_f32(a) }
-    cvt_rn_bf16_f32(a: f32, out: *mut u16) { *out = ptx::cvt_rn_bf16_f32(a) }
+    cvt_rn_f16x2_f32(high: f32, low: f32, out: *mut u32) { *out = ptx::cvt_rn_f16x2_f32(high, low) }
+    cvt_rn_bf16x2_f32(high: f32, low: f32, out: *mut u32) { *out = ptx::cvt_rn_bf16x2_f32(high, low) }
     sync_threads() { symmem_device::thread::sync_threads() }
 }
 
 #[cfg(target_feature = "sm_90")]
 kernels! {
+    cvt_rn_satfinite_e4m3x2_f32(high: f32, low: f32, out: *mut u16) {
+        *out = ptx::cvt_rn_satfinite_e4m3x2_f32(high, low)
+    }
+    cvt_rn_satfinite_e5m2x2_f32(high: f32, low: f32, out: *mut u16) {
+        *out = ptx::cvt_rn_satfinite_e5m2x2_f32(high, low)
+    }
+    cvt_rn_f16x2_e4m3x2(a: u16, out: *mut u32) { *out = ptx::cvt_rn_f16x2_e4m3x2(a) }
+    cvt_rn_f16x2_e5m2x2(a: u16, out: *mut u32) { *out = ptx::cvt_rn_f16x2_e5m2x2(a) }
+    ld_relaxed_sys_b128(a: u64, out: *mut [u64; 2]) { *out = ptx::ld_relaxed_sys_b128(a) }
+    st_relaxed_sys_b128(a: u64, low: u64, high: u64) { ptx::st_relaxed_sys_b128(a, [low, high]) }
     multimem_ld_reduce_relaxed_sys_add_f32(a: u64, out: *mut f32) {
         *out = ptx::multimem_ld_reduce_relaxed_sys_add_f32(a)
     }

@@ -65,7 +65,7 @@ struct Push {
 impl Push {
     #[inline(always)]
     fn new(args: &CollectiveArgs) -> Self {
-        let len_bytes = args.count;
+        let len_bytes = args.len_bytes;
         let output_offset = args.output_offset + args.comm.rank as u64 * len_bytes;
         Self {
             team: Team::new(&args.comm),

@@ -1,23 +1,54 @@
-//! The collectives, one file an algorithm, and the one table that names every kernel.
+//! The collectives, one file for each way that data take, and the one table that names every kernel.
+//!
+//! | file | way | kernels |
+//! |---|---|---|
+//! | `push_all` | everything to everyone, as packets | all-reduce `ll`, `ll_128`, `sentinel` |
+//! | `push_parts` | parts to their owners, as packets, and back | all-reduce `ll_two_shot`, `sentinel_two_shot`; reduce-scatter `ll`, `ll_128`, `sentinel` |
+//! | `gather` | shares to everyone, as packets | all-gather `ll`, `ll_128` |
+//! | `pull` | owners load, between barriers | all-reduce `two_shot_ld_st`; reduce-scatter `ld` |
+//! | `push_scratch` | parts into their owners' scratch, between barriers | all-reduce `two_shot_push`; reduce-scatter `push` |
+//! | `all_gather_st` | shares to everyone, between barriers | all-gather `st` |
+//! | `cut` | how a message is cut into parts, slots and tiles | |
+//! | `exchange` | a tile of packets on its way | |
 
-#[cfg(target_arch = "nvptx64")]
-mod all_gather_ll;
 #[cfg(target_arch = "nvptx64")]
 mod all_gather_st;
 #[cfg(target_arch = "nvptx64")]
-mod all_reduce_ll;
+mod cut;
 #[cfg(target_arch = "nvptx64")]
-mod all_reduce_two_shot_ld_st;
+mod exchange;
+#[cfg(target_arch = "nvptx64")]
+mod gather;
 mod names;
 #[cfg(not(target_arch = "nvptx64"))]
 mod promises;
+#[cfg(target_arch = "nvptx64")]
+mod pull;
+#[cfg(target_arch = "nvptx64")]
+mod push_all;
+#[cfg(target_arch = "nvptx64")]
+mod push_parts;
+#[cfg(target_arch = "nvptx64")]
+mod push_scratch;
 #[cfg(not(target_arch = "nvptx64"))]
 mod set;
 #[cfg(target_arch = "nvptx64")]
 mod share;
 mod table;
+
+/// The kernels by their names in the table.
 #[cfg(target_arch = "nvptx64")]
-mod words;
+use {
+    all_gather_st::all_gather_st,
+    gather::{all_gather_ll, all_gather_ll_128},
+    pull::{all_reduce_two_shot_ld_st, reduce_scatter_ld},
+    push_all::{all_reduce_ll, all_reduce_ll_128, all_reduce_sentinel},
+    push_parts::{
+        all_reduce_ll_two_shot, all_reduce_sentinel_two_shot, reduce_scatter_ll, reduce_scatter_ll_128,
+        reduce_scatter_sentinel,
+    },
+    push_scratch::{all_reduce_two_shot_push, reduce_scatter_push},
+};
 
 pub use names::{Algorithm, Collective, Dtype, Op};
 #[cfg(not(target_arch = "nvptx64"))]

@@ -40,39 +40,73 @@ named! {
         AllReduce = "all_reduce",
         /// Every rank gets all inputs, in rank order.
         AllGather = "all_gather",
+        /// Every rank gets its part of the reduction of all inputs.
+        ReduceScatter = "reduce_scatter",
     }
 
     /// How they do it.
     Algorithm {
-        /// Push all data as LL packets.
+        /// Push the data as LL packets; each rank reduces what it gets.
         Ll = "ll",
+        /// As `ll`, with packets of 12 bytes in 16.
+        Ll128 = "ll_128",
+        /// Push parts to their owners as LL packets, and the results back.
+        LlTwoShot = "ll_two_shot",
+        /// As `ll`, with packets that are nothing but data.
+        Sentinel = "sentinel",
+        /// As `ll_two_shot`, with packets that are nothing but data.
+        SentinelTwoShot = "sentinel_two_shot",
         /// Each owner loads, reduces and stores its part, between two barriers.
         TwoShotLdSt = "two_shot_ld_st",
+        /// Store parts to their owners' scratch, reduce behind a barrier, store the results to all.
+        TwoShotPush = "two_shot_push",
         /// Store the share to every rank, between two barriers.
         St = "st",
+        /// Each owner loads and reduces its part, between two barriers.
+        Ld = "ld",
+        /// Store parts to their owners' scratch, reduce behind a barrier.
+        Push = "push",
     }
 
     /// Element type.
     Dtype {
+        /// 64-bit float.
+        F64 = "f64",
         /// 32-bit float.
         F32 = "f32",
         /// 16-bit float, accumulated in f32.
         F16 = "f16",
         /// Brain float, accumulated in f32.
         Bf16 = "bf16",
+        /// 8-bit float with 4 bits of exponent, accumulated in f32, saturating.
+        E4m3 = "e4m3",
+        /// 8-bit float with 5 bits of exponent, accumulated in f32, saturating.
+        E5m2 = "e5m2",
+        /// Signed, 1 byte.
+        I8 = "i8",
+        /// Unsigned, 1 byte.
+        U8 = "u8",
+        /// Signed, 4 bytes.
+        I32 = "i32",
+        /// Unsigned, 4 bytes.
+        U32 = "u32",
+        /// Signed, 8 bytes.
+        I64 = "i64",
+        /// Unsigned, 8 bytes.
+        U64 = "u64",
     }
 
     /// Reduction.
     Op {
-        /// Sum in rank order.
+        /// Sum in rank order; of integers, wrapping.
         Sum = "sum",
-        /// Product in rank order.
+        /// Product in rank order; of integers, wrapping.
         Prod = "prod",
         /// Minimum; NaN if any is NaN; −0 is less than +0.
         Min = "min",
         /// Maximum; NaN if any is NaN; −0 is less than +0.
         Max = "max",
-        /// Sum in rank order, divided by the number of ranks before it is rounded.
+        /// Sum in rank order, divided by the number of ranks before it is rounded; of integers, toward zero.
         Avg = "avg",
     }
 }
@@ -81,8 +115,25 @@ impl Dtype {
     /// Bytes of one element.
     pub const fn bytes(self) -> u64 {
         match self {
-            Self::F32 => 4,
+            Self::F64 | Self::I64 | Self::U64 => 8,
+            Self::F32 | Self::I32 | Self::U32 => 4,
             Self::F16 | Self::Bf16 => 2,
+            Self::E4m3 | Self::E5m2 | Self::I8 | Self::U8 => 1,
         }
+    }
+
+    /// The type whose kernels do `op` on this one: sums and products of signed integers are those of unsigned ones.
+    pub const fn computed_as(self, op: Op) -> Self {
+        match (self, op) {
+            (Self::I8, Op::Sum | Op::Prod) => Self::U8,
+            (Self::I32, Op::Sum | Op::Prod) => Self::U32,
+            (Self::I64, Op::Sum | Op::Prod) => Self::U64,
+            _ => self,
+        }
+    }
+
+    /// Whether it is a float.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F64 | Self::F32 | Self::F16 | Self::Bf16 | Self::E4m3 | Self::E5m2)
     }
 }

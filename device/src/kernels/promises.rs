@@ -29,6 +29,16 @@ const LL: &[Promise] = &[
     some("bar.sync"),
 ];
 
+/// Slots of 16 bytes that are one access each, on both sides.
+const LL_128: &[Promise] = &[
+    some("st.relaxed.sys.global.b128"),
+    some("ld.relaxed.sys.global.b128"),
+    exactly(0, "st.relaxed.sys.global.v2.b64"),
+    exactly(0, "ld.relaxed.sys.global.v2.b64"),
+    some("fence.acq_rel.sys"),
+    some("bar.sync"),
+];
+
 /// Two barriers across ranks, each with a block barrier before and after, none copied.
 const BETWEEN_BARRIERS: &[Promise] = &[
     some("ld.global.L1::no_allocate.v2.b64"),
@@ -37,6 +47,16 @@ const BETWEEN_BARRIERS: &[Promise] = &[
     some("ld.relaxed.sys.global.b32"),
     some("fence.acq_rel.sys"),
     exactly(4, "bar.red.or.pred"),
+];
+
+/// One such barrier.
+const BEHIND_A_BARRIER: &[Promise] = &[
+    some("ld.global.L1::no_allocate.v2.b64"),
+    some("st.global.v2.b64"),
+    some("st.release.sys.global.b32"),
+    some("ld.relaxed.sys.global.b32"),
+    some("fence.acq_rel.sys"),
+    exactly(2, "bar.red.or.pred"),
 ];
 
 /// Kernels compiled for this compute capability or a later one wait by themselves for the work before them, so that they
@@ -49,8 +69,12 @@ impl KernelSpec {
     /// What its PTX for `sm` must hold.
     pub fn promises(&self, sm: u32) -> impl Iterator<Item = &'static Promise> {
         let by_algorithm = match self.algorithm {
-            Algorithm::Ll => LL,
-            Algorithm::TwoShotLdSt | Algorithm::St => BETWEEN_BARRIERS,
+            Algorithm::Ll | Algorithm::LlTwoShot | Algorithm::Sentinel | Algorithm::SentinelTwoShot => LL,
+            Algorithm::Ll128 => LL_128,
+            Algorithm::TwoShotLdSt | Algorithm::TwoShotPush | Algorithm::St | Algorithm::Ld => {
+                BETWEEN_BARRIERS
+            }
+            Algorithm::Push => BEHIND_A_BARRIER,
         };
         let early: &[Promise] = if sm >= WAITS_ITSELF_SM_MIN { LAUNCHED_EARLY } else { &[] };
         by_algorithm.iter().chain(early)

@@ -19,6 +19,19 @@ impl KernelSet {
         (0..KERNELS.len()).filter(move |at| is_first(*at)).map(|at| Self::of(&KERNELS[at]))
     }
 
+    /// Every set that has kernels for compute capability `sm` (major × 10 + minor).
+    pub fn all_for(sm: u32) -> impl Iterator<Item = Self> {
+        let has_kernels = move |set: &Self| {
+            KERNELS.iter().any(|kernel| Self::of(kernel) == *set && kernel.is_compiled_for(sm))
+        };
+        Self::all().filter(has_kernels)
+    }
+
+    /// The set of the kernels that do `op` on `dtype`.
+    pub fn for_op(dtype: Dtype, op: Op) -> Self {
+        Self { dtype: Some(dtype.computed_as(op)), op: Some(op) }
+    }
+
     /// The set of one kernel.
     pub fn of(kernel: &KernelSpec) -> Self {
         Self { dtype: kernel.dtype, op: kernel.op }

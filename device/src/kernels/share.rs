@@ -22,11 +22,6 @@ impl Share {
         let start = min(index as u64 * each, total);
         Self { start, end: min(start + each, total) }
     }
-
-    #[inline(always)]
-    pub(super) fn is_empty(self) -> bool {
-        self.start == self.end
-    }
 }
 
 #[inline(always)]

@@ -1,5 +1,7 @@
 //! The one table of kernels. Compiled for the GPU a row becomes entry points; compiled for the CPU it becomes what
 //! eligibility and dispatch read. A combination that is not here does not exist.
+//!
+//! The entries of each algorithm are a module of their own, so that the compiler makes code for several at once.
 
 /// What the host knows of one kernel.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -21,16 +23,16 @@ pub struct KernelSpec {
 
 #[cfg(not(target_arch = "nvptx64"))]
 macro_rules! table {
-    ($($collective:ident $algorithm:ident sm_min $sm:literal $kernel:ident { $($dtype:ident [$($op:ident)*])* })*) => {
+    ($($collective:ident $algorithm:ident $kernel:ident { $($sm:ident { $($dtype:ident [$($op:ident)*])* })* })*) => {
         /// All kernels.
-        pub static KERNELS: &[KernelSpec] = &[$($($(KernelSpec {
+        pub static KERNELS: &[KernelSpec] = &[$($($($(KernelSpec {
             name: concat!("symmem_", stringify!($kernel), "_", stringify!($dtype), "_", stringify!($op)),
             collective: super::Collective::$collective,
             algorithm: super::Algorithm::$algorithm,
             dtype: dtype::$dtype,
             op: op::$op,
             sm_min: $sm,
-        },)*)*)*];
+        },)*)*)*)*];
     };
 }
 
@@ -41,8 +43,28 @@ macro_rules! table {
 
 #[cfg(all(target_arch = "nvptx64", feature = "kernels"))]
 macro_rules! table {
-    ($($collective:ident $algorithm:ident sm_min $sm:literal $kernel:ident { $($dtype:ident [$($op:ident)*])* })*) => {
-        $($($(const _: () = {
+    ($($collective:ident $algorithm:ident $kernel:ident { $($sm:ident { $($dtype:ident [$($op:ident)*])* })* })*) => {
+        $(mod $kernel {
+            #[allow(unused_imports, reason = "kernels of bytes name no type")]
+            use super::{dtype, op};
+            $($($(table! { @entry $sm $kernel $dtype $op })*)*)*
+        })*
+    };
+    // The module for sm_89 has what is new there; the rest of such a device's kernels are those of sm_80.
+    (@entry sm_80 $kernel:ident $dtype:ident $op:ident) => {
+        #[cfg(any(not(target_feature = "sm_89"), target_feature = "sm_90"))]
+        table! { @entry $kernel $dtype $op }
+    };
+    (@entry sm_89 $kernel:ident $dtype:ident $op:ident) => {
+        #[cfg(target_feature = "sm_89")]
+        table! { @entry $kernel $dtype $op }
+    };
+    (@entry sm_90 $kernel:ident $dtype:ident $op:ident) => {
+        #[cfg(target_feature = "sm_90")]
+        table! { @entry $kernel $dtype $op }
+    };
+    (@entry $kernel:ident $dtype:ident $op:ident) => {
+        const _: () = {
             #[unsafe(export_name = concat!("symmem_", stringify!($kernel), "_", stringify!($dtype), "_", stringify!($op)))]
             extern "ptx-kernel" fn entry(args: crate::abi::CollectiveArgs) {
                 // The host launches these early: see `LaunchShape::waits_itself`.
@@ -50,47 +72,256 @@ macro_rules! table {
                 crate::ptx::griddepcontrol_wait();
                 table!(@run $kernel $dtype $op (&args))
             }
-        };)*)*)*
+        };
     };
-    (@run $kernel:ident any any ($args:expr)) => { super::$kernel::$kernel($args) };
+    (@run $kernel:ident any any ($args:expr)) => { crate::kernels::$kernel($args) };
     (@run $kernel:ident $dtype:ident $op:ident ($args:expr)) => {
-        super::$kernel::$kernel::<dtype::$dtype, op::$op>($args)
+        crate::kernels::$kernel::<dtype::$dtype, op::$op>($args)
     };
 }
 
 #[cfg(not(symmem_mutant))]
 table! {
-    AllReduce Ll sm_min 80 all_reduce_ll {
-        f32 [sum prod min max avg]
-        f16 [sum prod min max avg]
-        bf16 [sum prod min max avg]
+    AllReduce Ll all_reduce_ll {
+        sm_80 {
+            f64 [sum prod min max avg]
+            f32 [sum prod min max avg]
+            f16 [sum prod min max avg]
+            bf16 [sum prod min max avg]
+            u8 [sum prod min max avg]
+            i8 [min max avg]
+            u32 [sum prod min max avg]
+            i32 [min max avg]
+            u64 [sum prod min max avg]
+            i64 [min max avg]
+        }
+        sm_89 {
+            e4m3 [sum prod min max avg]
+            e5m2 [sum prod min max avg]
+        }
     }
-    AllReduce TwoShotLdSt sm_min 80 all_reduce_two_shot_ld_st {
-        f32 [sum prod min max avg]
-        f16 [sum prod min max avg]
-        bf16 [sum prod min max avg]
+    AllReduce Ll128 all_reduce_ll_128 {
+        sm_90 {
+            f32 [sum prod min max avg]
+            f16 [sum prod min max avg]
+            bf16 [sum prod min max avg]
+            e4m3 [sum prod min max avg]
+            e5m2 [sum prod min max avg]
+            u8 [sum prod min max avg]
+            i8 [min max avg]
+            u32 [sum prod min max avg]
+            i32 [min max avg]
+        }
     }
-    AllGather Ll sm_min 80 all_gather_ll { any [any] }
-    AllGather St sm_min 80 all_gather_st { any [any] }
+    AllReduce LlTwoShot all_reduce_ll_two_shot {
+        sm_80 {
+            f64 [sum prod min max avg]
+            f32 [sum prod min max avg]
+            f16 [sum prod min max avg]
+            bf16 [sum prod min max avg]
+            u8 [sum prod min max avg]
+            i8 [min max avg]
+            u32 [sum prod min max avg]
+            i32 [min max avg]
+            u64 [sum prod min max avg]
+            i64 [min max avg]
+        }
+        sm_89 {
+            e4m3 [sum prod min max avg]
+            e5m2 [sum prod min max avg]
+        }
+    }
+    AllReduce Sentinel all_reduce_sentinel {
+        sm_80 {
+            f64 [sum prod min max avg]
+            f32 [sum prod min max avg]
+            f16 [sum prod min max avg]
+            bf16 [sum prod min max avg]
+        }
+        sm_89 {
+            e4m3 [sum prod min max avg]
+            e5m2 [sum prod min max avg]
+        }
+    }
+    AllReduce SentinelTwoShot all_reduce_sentinel_two_shot {
+        sm_80 {
+            f64 [sum prod min max avg]
+            f32 [sum prod min max avg]
+            f16 [sum prod min max avg]
+            bf16 [sum prod min max avg]
+        }
+        sm_89 {
+            e4m3 [sum prod min max avg]
+            e5m2 [sum prod min max avg]
+        }
+    }
+    AllReduce TwoShotLdSt all_reduce_two_shot_ld_st {
+        sm_80 {
+            f64 [sum prod min max avg]
+            f32 [sum prod min max avg]
+            f16 [sum prod min max avg]
+            bf16 [sum prod min max avg]
+            u8 [sum prod min max avg]
+            i8 [min max avg]
+            u32 [sum prod min max avg]
+            i32 [min max avg]
+            u64 [sum prod min max avg]
+            i64 [min max avg]
+        }
+        sm_89 {
+            e4m3 [sum prod min max avg]
+            e5m2 [sum prod min max avg]
+        }
+    }
+    AllReduce TwoShotPush all_reduce_two_shot_push {
+        sm_80 {
+            f64 [sum prod min max avg]
+            f32 [sum prod min max avg]
+            f16 [sum prod min max avg]
+            bf16 [sum prod min max avg]
+            u8 [sum prod min max avg]
+            i8 [min max avg]
+            u32 [sum prod min max avg]
+            i32 [min max avg]
+            u64 [sum prod min max avg]
+            i64 [min max avg]
+        }
+        sm_89 {
+            e4m3 [sum prod min max avg]
+            e5m2 [sum prod min max avg]
+        }
+    }
+    ReduceScatter Ll reduce_scatter_ll {
+        sm_80 {
+            f64 [sum prod min max avg]
+            f32 [sum prod min max avg]
+            f16 [sum prod min max avg]
+            bf16 [sum prod min max avg]
+            u8 [sum prod min max avg]
+            i8 [min max avg]
+            u32 [sum prod min max avg]
+            i32 [min max avg]
+            u64 [sum prod min max avg]
+            i64 [min max avg]
+        }
+        sm_89 {
+            e4m3 [sum prod min max avg]
+            e5m2 [sum prod min max avg]
+        }
+    }
+    ReduceScatter Ll128 reduce_scatter_ll_128 {
+        sm_90 {
+            f32 [sum prod min max avg]
+            f16 [sum prod min max avg]
+            bf16 [sum prod min max avg]
+            e4m3 [sum prod min max avg]
+            e5m2 [sum prod min max avg]
+            u8 [sum prod min max avg]
+            i8 [min max avg]
+            u32 [sum prod min max avg]
+            i32 [min max avg]
+        }
+    }
+    ReduceScatter Sentinel reduce_scatter_sentinel {
+        sm_80 {
+            f64 [sum prod min max avg]
+            f32 [sum prod min max avg]
+            f16 [sum prod min max avg]
+            bf16 [sum prod min max avg]
+        }
+        sm_89 {
+            e4m3 [sum prod min max avg]
+            e5m2 [sum prod min max avg]
+        }
+    }
+    ReduceScatter Ld reduce_scatter_ld {
+        sm_80 {
+            f64 [sum prod min max avg]
+            f32 [sum prod min max avg]
+            f16 [sum prod min max avg]
+            bf16 [sum prod min max avg]
+            u8 [sum prod min max avg]
+            i8 [min max avg]
+            u32 [sum prod min max avg]
+            i32 [min max avg]
+            u64 [sum prod min max avg]
+            i64 [min max avg]
+        }
+        sm_89 {
+            e4m3 [sum prod min max avg]
+            e5m2 [sum prod min max avg]
+        }
+    }
+    ReduceScatter Push reduce_scatter_push {
+        sm_80 {
+            f64 [sum prod min max avg]
+            f32 [sum prod min max avg]
+            f16 [sum prod min max avg]
+            bf16 [sum prod min max avg]
+            u8 [sum prod min max avg]
+            i8 [min max avg]
+            u32 [sum prod min max avg]
+            i32 [min max avg]
+            u64 [sum prod min max avg]
+            i64 [min max avg]
+        }
+        sm_89 {
+            e4m3 [sum prod min max avg]
+            e5m2 [sum prod min max avg]
+        }
+    }
+    AllGather Ll all_gather_ll { sm_80 { any [any] } }
+    AllGather Ll128 all_gather_ll_128 { sm_90 { any [any] } }
+    AllGather St all_gather_st { sm_80 { any [any] } }
 }
 
 // A mutant has one kernel for each source: the others are the same code in other types.
 #[cfg(symmem_mutant)]
 table! {
-    AllReduce Ll sm_min 80 all_reduce_ll { f32 [sum] }
-    AllReduce TwoShotLdSt sm_min 80 all_reduce_two_shot_ld_st { f32 [sum] }
-    AllGather Ll sm_min 80 all_gather_ll { any [any] }
-    AllGather St sm_min 80 all_gather_st { any [any] }
+    AllReduce Ll all_reduce_ll { sm_80 { f32 [sum] } }
+    AllReduce Ll128 all_reduce_ll_128 { sm_90 { f32 [sum] } }
+    AllReduce LlTwoShot all_reduce_ll_two_shot { sm_80 { f32 [sum] } }
+    AllReduce Sentinel all_reduce_sentinel { sm_80 { f32 [sum] } }
+    AllReduce SentinelTwoShot all_reduce_sentinel_two_shot { sm_80 { f32 [sum] } }
+    AllReduce TwoShotLdSt all_reduce_two_shot_ld_st { sm_80 { f32 [sum] } }
+    AllReduce TwoShotPush all_reduce_two_shot_push { sm_80 { f32 [sum] } }
+    ReduceScatter Ll reduce_scatter_ll { sm_80 { f32 [sum] } }
+    ReduceScatter Ll128 reduce_scatter_ll_128 { sm_90 { f32 [sum] } }
+    ReduceScatter Sentinel reduce_scatter_sentinel { sm_80 { f32 [sum] } }
+    ReduceScatter Ld reduce_scatter_ld { sm_80 { f32 [sum] } }
+    ReduceScatter Push reduce_scatter_push { sm_80 { f32 [sum] } }
+    AllGather Ll all_gather_ll { sm_80 { any [any] } }
+    AllGather Ll128 all_gather_ll_128 { sm_90 { any [any] } }
+    AllGather St all_gather_st { sm_80 { any [any] } }
 }
+
+#[cfg(not(target_arch = "nvptx64"))]
+#[allow(non_upper_case_globals, reason = "they are the table's words")]
+const sm_80: u32 = 80;
+#[cfg(not(target_arch = "nvptx64"))]
+#[allow(non_upper_case_globals, reason = "they are the table's words")]
+const sm_89: u32 = 89;
+#[cfg(not(target_arch = "nvptx64"))]
+#[allow(non_upper_case_globals, reason = "they are the table's words")]
+const sm_90: u32 = 90;
 
 /// The words of the table as types of the device.
 #[cfg(target_arch = "nvptx64")]
 #[allow(non_camel_case_types, reason = "they are the table's words")]
 #[cfg_attr(symmem_mutant, allow(dead_code, reason = "a mutant has few kernels"))]
 mod dtype {
+    pub(super) type f64 = crate::element::F64;
     pub(super) type f32 = crate::element::F32;
     pub(super) type f16 = crate::element::F16;
     pub(super) type bf16 = crate::element::Bf16;
+    pub(super) type e4m3 = crate::element::E4m3;
+    pub(super) type e5m2 = crate::element::E5m2;
+    pub(super) type i8 = crate::element::I8;
+    pub(super) type u8 = crate::element::U8;
+    pub(super) type i32 = crate::element::I32;
+    pub(super) type u32 = crate::element::U32;
+    pub(super) type i64 = crate::element::I64;
+    pub(super) type u64 = crate::element::U64;
 }
 
 #[cfg(target_arch = "nvptx64")]
@@ -109,9 +340,18 @@ mod op {
 #[allow(non_upper_case_globals, reason = "they are the table's words")]
 mod dtype {
     use crate::kernels::Dtype;
+    pub(super) const f64: Option<Dtype> = Some(Dtype::F64);
     pub(super) const f32: Option<Dtype> = Some(Dtype::F32);
     pub(super) const f16: Option<Dtype> = Some(Dtype::F16);
     pub(super) const bf16: Option<Dtype> = Some(Dtype::Bf16);
+    pub(super) const e4m3: Option<Dtype> = Some(Dtype::E4m3);
+    pub(super) const e5m2: Option<Dtype> = Some(Dtype::E5m2);
+    pub(super) const i8: Option<Dtype> = Some(Dtype::I8);
+    pub(super) const u8: Option<Dtype> = Some(Dtype::U8);
+    pub(super) const i32: Option<Dtype> = Some(Dtype::I32);
+    pub(super) const u32: Option<Dtype> = Some(Dtype::U32);
+    pub(super) const i64: Option<Dtype> = Some(Dtype::I64);
+    pub(super) const u64: Option<Dtype> = Some(Dtype::U64);
     pub(super) const any: Option<Dtype> = None;
 }
 
@@ -132,8 +372,13 @@ impl KernelSpec {
     /// Whether this kernel does `collective` on `dtype` with `op`.
     pub fn does(&self, collective: super::Collective, dtype: super::Dtype, op: Option<super::Op>) -> bool {
         self.collective == collective
-            && self.dtype.is_none_or(|its| its == dtype)
+            && self.dtype.is_none_or(|its| op.is_some_and(|op| its == dtype.computed_as(op)))
             && self.op.is_none_or(|its| Some(its) == op)
+    }
+
+    /// Whether the PTX for `sm` (80, 89 or 90) has it. That for 89 has only what 80 has not.
+    pub fn is_compiled_for(&self, sm: u32) -> bool {
+        if sm == 89 { self.sm_min == 89 } else { self.sm_min <= sm }
     }
 }
 

@@ -1,13 +1,14 @@
 //! From a call to a launch: checks against the windows, the plan, the arguments.
 
-use super::plan::Plan;
+use super::cut::cut;
+use super::plan::{Plan, form_of};
 use crate::comm::Comm;
 use crate::machine::Device;
 use crate::stream::Stream;
 use crate::symmetric::{WindowInner, WindowOffset, WindowSlice};
 use crate::{ErrorKind, Result};
 use std::sync::Arc;
-use symmem_device::abi::{CollectiveArgs, DevComm};
+use symmem_device::abi::{CollectiveArgs, DevBaseLayout, DevComm};
 use symmem_device::kernels::{Collective, Dtype, Op};
 
 /// What of a call decides on its plan: collective, count, type, operation.
@@ -57,7 +58,7 @@ pub(crate) struct Call<'a> {
     pub(crate) collective: Collective,
     pub(crate) input: Range<'a>,
     pub(crate) output: Range<'a>,
-    /// Elements of the message, or of one rank's share.
+    /// Elements of the message, or of one rank's part.
     pub(crate) count: u64,
     pub(crate) dtype: Dtype,
     pub(crate) op: Option<Op>,
@@ -75,8 +76,8 @@ impl Call<'_> {
             }
         }
         check_stream(self.stream, comm.device())?;
-        let n_outputs = if self.collective == Collective::AllGather { comm.n_ranks() } else { 1 };
-        let input_bytes = bytes_of(self.count, self.dtype, 1)?;
+        let (n_inputs, n_outputs) = parts_of(self.collective, comm.n_ranks());
+        let input_bytes = bytes_of(self.count, self.dtype, n_inputs)?;
         let output_bytes = bytes_of(self.count, self.dtype, n_outputs)?;
         for (what, range, needed_bytes) in
             [("input", &self.input, input_bytes), ("output", &self.output, output_bytes)]
@@ -92,12 +93,14 @@ impl Call<'_> {
 
     fn check_overlap(&self, rank: u32, input_bytes: u64, output_bytes: u64) -> Result<()> {
         let (input, output) = (self.input.flat_bytes(), self.output.flat_bytes());
-        let in_place = match self.collective {
-            Collective::AllReduce => output,
-            Collective::AllGather => output + u64::from(rank) * input_bytes,
+        let part_bytes = u64::from(rank) * input_bytes.min(output_bytes);
+        let is_in_place = match self.collective {
+            Collective::AllReduce => input == output,
+            Collective::AllGather => input == output + part_bytes,
+            Collective::ReduceScatter => output == input + part_bytes,
         };
         let is_disjoint = input + input_bytes <= output || output + output_bytes <= input;
-        if input == in_place || is_disjoint {
+        if is_in_place || is_disjoint {
             return Ok(());
         }
         Err(ErrorKind::PartialOverlap { input: (input, input_bytes), output: (output, output_bytes) }.into())
@@ -108,20 +111,23 @@ impl Comm {
     /// Checks, plans and launches a call: one kernel on its stream.
     pub(crate) fn launch(&mut self, call: &Call<'_>) -> Result<()> {
         self.check_usable()?;
-        let (input_bytes, _) = call.check(self)?;
+        let (input_bytes, output_bytes) = call.check(self)?;
         if call.count == 0 {
             return Ok(());
         }
         let plan = self.planned((call.collective, call.count, call.dtype, call.op))?;
-        let mut args = CollectiveArgs {
+        let (input_offset, len_bytes) = (call.input.flat_bytes(), input_bytes.min(output_bytes));
+        let (form, n_ranks) = (form_of(plan.kernel.algorithm), self.n_ranks());
+        let cut = cut(call.collective, form, (input_offset, len_bytes), n_ranks, plan.shape.blocks)?;
+        let args = CollectiveArgs {
             comm: self.dev_comm(),
-            input_offset: call.input.flat_bytes(),
+            input_offset,
             output_offset: call.output.flat_bytes(),
-            count: if plan.kernel.dtype.is_some() { call.count } else { input_bytes },
-            words_per_block: plan.words_per_block,
-            ll_path: 0,
+            len_bytes,
+            slots_per_part: cut.slots_per_part,
+            slots_per_block: cut.slots_per_block,
+            scratch_packs: DevBaseLayout::new(n_ranks).scratch_packs(),
         };
-        args.ll_path = args.ll_path_of(input_bytes, plan.shape.threads);
         self.order().enter(call.stream, || self.kept([call.input.window, call.output.window]))?;
         self.kernels().launch(plan.kernel, call.stream, plan.shape, &args)
     }
@@ -165,6 +171,15 @@ fn check_stream(stream: &Stream, device: &Device) -> Result<()> {
     Err(ErrorKind::Foreign { what: "the stream".into(), detail }.into())
 }
 
+/// Parts of `count` elements that input and output have.
+fn parts_of(collective: Collective, n_ranks: u32) -> (u32, u32) {
+    match collective {
+        Collective::AllReduce => (1, 1),
+        Collective::AllGather => (1, n_ranks),
+        Collective::ReduceScatter => (n_ranks, 1),
+    }
+}
+
 /// Bytes of `count` elements for each of `n` ranks.
 pub(crate) fn bytes_of(count: u64, dtype: Dtype, n: u32) -> Result<u64> {
     let bytes = count.checked_mul(dtype.bytes()).and_then(|bytes| bytes.checked_mul(n.into()));
@@ -174,10 +189,10 @@ pub(crate) fn bytes_of(count: u64, dtype: Dtype, n: u32) -> Result<u64> {
 }
 
 /// One rank's share of `len` elements.
-pub(crate) fn share_of(len: u64, n_ranks: u32) -> Result<u64> {
+pub(crate) fn share_of(what: &'static str, len: u64, n_ranks: u32) -> Result<u64> {
     if len.is_multiple_of(n_ranks.into()) {
         return Ok(len / u64::from(n_ranks));
     }
     let (found, allowed) = (format!("{len} elements"), format!("a multiple of the {n_ranks} ranks"));
-    Err(ErrorKind::InvalidArgument { what: "length of an all-gather in place", found, allowed }.into())
+    Err(ErrorKind::InvalidArgument { what, found, allowed }.into())
 }

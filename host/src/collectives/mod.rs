@@ -1,7 +1,9 @@
 //! The collectives: what a call checks, which kernel it becomes, how that is launched.
 
+mod cut;
 mod launch;
 mod plan;
+mod reduce_scatter;
 
 pub use plan::{Capabilities, Plan, Problem, explain, plan};
 
@@ -18,8 +20,9 @@ impl Comm {
     ///
     /// `input` and the first `input.len()` elements of `output` lie at the same offsets on all ranks and do not
     /// overlap. Runs on `stream`; the result is there when [`Comm::synchronize`] returns. A length of 0 does nothing.
-    /// All ranks get the same bits: the fold starts with rank 0's value, then 1…n−1; f16 and bf16 accumulate in f32 and
-    /// round once.
+    /// All ranks get the same bits: the fold starts with rank 0's value, then 1…n−1. Floats narrower than f32 accumulate
+    /// in f32 and round once; those of 8 bits saturate. Integers wrap in their type; their average is the wrapped sum
+    /// divided toward zero.
     ///
     /// # Errors
     ///
@@ -106,7 +109,7 @@ impl Comm {
         stream: &Stream,
     ) -> Result<()> {
         let data = data.into().as_slice();
-        let count = launch::share_of(data.len() as u64, self.n_ranks())?;
+        let count = launch::share_of("length of an all-gather in place", data.len() as u64, self.n_ranks())?;
         let output = Range::of(data);
         self.launch(&Call {
             collective: Collective::AllGather,

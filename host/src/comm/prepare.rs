@@ -17,7 +17,7 @@ use symmem_device::kernels::{Dtype, Op};
 /// [`ErrorKind::Unsupported`] for a pair that no kernel does.
 pub(crate) fn sets_of(dtypes: &[Dtype], ops: &[Op]) -> Result<Vec<KernelSet>> {
     let mut sets = Vec::with_capacity(dtypes.len() * ops.len());
-    for set in dtypes.iter().flat_map(|&dtype| ops.iter().map(move |&op| set(dtype, op))) {
+    for set in dtypes.iter().flat_map(|&dtype| ops.iter().map(move |&op| KernelSet::for_op(dtype, op))) {
         if KernelSet::all().all(|known| known != set) {
             let (what, hint) = (format!("kernels of {set}"), "no kernel in the table does this".into());
             return Err(ErrorKind::Unsupported { what, hint }.into());
@@ -27,10 +27,6 @@ pub(crate) fn sets_of(dtypes: &[Dtype], ops: &[Op]) -> Result<Vec<KernelSet>> {
         }
     }
     Ok(sets)
-}
-
-fn set(dtype: Dtype, op: Op) -> KernelSet {
-    KernelSet { dtype: Some(dtype), op: Some(op) }
 }
 
 /// The sets that do not reduce: every communicator has them.

@@ -73,7 +73,8 @@ fn step_name(step: u32) -> &'static str {
     match step {
         abi::STEP_BARRIER_ENTRY => "entry barrier",
         abi::STEP_BARRIER_EXIT => "exit barrier",
-        abi::STEP_LL_RECEIVE => "receiving LL packets",
+        abi::STEP_RECEIVE => "receiving packets",
+        abi::STEP_BARRIER_PUSHED => "barrier behind pushed data",
         _ => "kernel entry",
     }
 }

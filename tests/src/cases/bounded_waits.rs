@@ -16,8 +16,12 @@ const PATIENCE: u32 = 10;
 /// The simulated clock jumps after so many polls, further each time: often enough that it is past the bound when a
 /// kernel looks at it.
 const STALL_POLLS: u32 = 512;
-const ALGORITHMS: [(Algorithm, &str); 2] =
-    [(Algorithm::Ll, "receiving LL packets"), (Algorithm::TwoShotLdSt, "entry barrier")];
+const ALGORITHMS: [(Algorithm, &str); 4] = [
+    (Algorithm::Ll, "receiving packets"),
+    (Algorithm::TwoShotLdSt, "entry barrier"),
+    (Algorithm::SentinelTwoShot, "receiving packets"),
+    (Algorithm::TwoShotPush, "barrier behind pushed data"),
+];
 
 pub(super) fn cases() -> Vec<Case> {
     let for_each = |what: &str, run: fn(&Context, Algorithm, &str) -> Result<()>| {

@@ -34,6 +34,7 @@ fn work(context: &Context, seed: u64, schedule: ScheduleKind) -> Result<WorkCoun
             (Collective::AllReduce, 1501),
             (Collective::AllGather, 3),
             (Collective::AllGather, 777),
+            (Collective::ReduceScatter, 501),
             (Collective::AllReduce, 2),
         ] {
             let place = |window| Place { window, offset: GUARD_BYTES };

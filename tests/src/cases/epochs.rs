@@ -3,12 +3,14 @@
 use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context};
 use crate::random::{Random, Values};
-use crate::rig::{Rig, every_op};
+use crate::rig::{Rig, every_op, kinds};
 use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
 use symmem::symmetric::FlatOffset;
-use symmem::{Algorithm, Collective, CommConfig, Dtype, Machine, Op, Stream};
-use symmem_device::abi::{BARRIER_BLOCKS_MAX, DevBaseLayout, LL_BLOCKS_MAX};
+use symmem::{Algorithm, Collective, Comm, CommConfig, Dtype, Machine, Op, Stream};
+use symmem_device::abi::{
+    BARRIER_BLOCKS_MAX, DevBaseLayout, SENTINEL_BUFFERS, SENTINEL_EPOCHS, SLOT_BLOCKS_MAX,
+};
 
 /// Where the epochs are set before the crossing.
 const NEAR_THE_END: u32 = u32::MAX - 3;
@@ -16,12 +18,23 @@ const NEAR_THE_END: u32 = u32::MAX - 3;
 const LATE_COUNT: usize = 300;
 
 pub(super) fn cases() -> Vec<Case> {
-    let kinds = [
+    let wraps = [
         (Collective::AllReduce, Algorithm::Ll, Some(1), 40),
         (Collective::AllReduce, Algorithm::Ll, Some(1), 3000),
         (Collective::AllReduce, Algorithm::Ll, None, 3000),
         (Collective::AllGather, Algorithm::Ll, Some(2), 1300),
         (Collective::AllReduce, Algorithm::TwoShotLdSt, None, 3000),
+        (Collective::AllReduce, Algorithm::Ll128, Some(1), 3000),
+        (Collective::AllReduce, Algorithm::LlTwoShot, Some(1), 3000),
+        (Collective::AllReduce, Algorithm::Sentinel, Some(1), 20_000),
+        (Collective::AllReduce, Algorithm::Sentinel, Some(2), 40),
+        (Collective::AllReduce, Algorithm::SentinelTwoShot, Some(1), 20_000),
+        (Collective::AllReduce, Algorithm::TwoShotPush, None, 3000),
+        (Collective::AllGather, Algorithm::Ll128, Some(2), 3000),
+        (Collective::ReduceScatter, Algorithm::Ll, Some(1), 1300),
+        (Collective::ReduceScatter, Algorithm::Ll128, Some(1), 1300),
+        (Collective::ReduceScatter, Algorithm::Sentinel, Some(1), 12_000),
+        (Collective::ReduceScatter, Algorithm::Push, None, 3000),
         (Collective::AllGather, Algorithm::St, None, 3000),
     ];
     let case = |(collective, algorithm, ctas, count): (Collective, Algorithm, Option<u32>, u64)| {
@@ -30,14 +43,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new(name, 2, move |context| crosses_the_wrap(context, collective, algorithm, ctas, count))
     };
     let mut cases = vec![Case::new("epochs::ll_takes_no_old_slot_for_new", 2, takes_no_old_slot_for_new)];
-    cases.extend(kinds.map(case));
-    let all = [
-        (Collective::AllReduce, Algorithm::Ll),
-        (Collective::AllReduce, Algorithm::TwoShotLdSt),
-        (Collective::AllGather, Algorithm::Ll),
-        (Collective::AllGather, Algorithm::St),
-    ];
-    cases.extend(all.map(|(collective, algorithm)| {
+    cases.extend(wraps.map(case));
+    cases.extend(kinds().into_iter().map(|(collective, algorithm)| {
         let name = format!("epochs::{collective}_{algorithm}_waits_for_a_late_rank");
         Case::new(name, 2, move |context| late_rank(context, collective, algorithm))
     }));
@@ -55,7 +62,7 @@ fn crosses_the_wrap(
     let n_ranks = machine.device_count().min(3);
     let config = CommConfig { algorithm: Some(algorithm), ctas, ..every_op() };
     let mut rig = Rig::with(&machine, n_ranks, &config)?;
-    let mut field = Field::new(&rig, 64 << 10, 12)?;
+    let mut field = Field::new(&rig, 256 << 10, 12)?;
     let mut random = Random::new(13);
     // Slots and inboxes hold what small epochs left: after the wrap the same numbers come again.
     for _ in 0..6 {
@@ -73,13 +80,16 @@ fn crosses_the_wrap(
 /// banks tells the old slots from the new.
 fn takes_no_old_slot_for_new(context: &Context) -> Result<()> {
     const LARGE: u64 = 1000;
-    let config = CommConfig { algorithm: Some(Algorithm::Ll), ctas: Some(1), ..every_op() };
-    for collective in Collective::ALL {
+    for (collective, algorithm) in kinds() {
+        if !matches!(algorithm, Algorithm::Ll | Algorithm::Ll128 | Algorithm::LlTwoShot) {
+            continue;
+        }
+        let config = CommConfig { algorithm: Some(algorithm), ctas: Some(1), ..every_op() };
         let mut rig = Rig::with(&context.machine()?, 2, &config)?;
         let mut field = Field::new(&rig, 64 << 10, 14)?;
         let mut random = Random::new(15);
         let mut run = |rig: &mut Rig, count: u64| {
-            let operation = message(*collective, count, &mut random);
+            let operation = message(collective, count, &mut random);
             field.run(rig, &operation, &mut random).with_context(|| format!("{operation:?}"))
         };
         // Epochs 1 to 5.
@@ -102,8 +112,9 @@ fn late_rank(context: &Context, collective: Collective, algorithm: Algorithm) ->
     let mut rig = Rig::with(&machine, n_ranks, &config)?;
     let streams = rig.streams.clone();
     let n_outputs = if collective == Collective::AllGather { n_ranks as usize } else { 1 };
+    let n_inputs = if collective == Collective::ReduceScatter { n_ranks as usize } else { 1 };
     let (mut inputs, mut outputs) =
-        (rig.alloc::<f32>(LATE_COUNT)?, rig.alloc::<f32>(LATE_COUNT * n_outputs)?);
+        (rig.alloc::<f32>(LATE_COUNT * n_inputs)?, rig.alloc::<f32>(LATE_COUNT * n_outputs)?);
     set_epochs(&rig, NEAR_THE_END - 1)?;
     for round in 0..context.rounds(8, 200) {
         let value = |rank: usize| (round * 10 + rank + 1) as f32;
@@ -113,7 +124,7 @@ fn late_rank(context: &Context, collective: Collective, algorithm: Algorithm) ->
             if rank == late {
                 let_run(&machine, &streams, others.clone())?;
             }
-            inputs[rank].write(0, &[value(rank); LATE_COUNT])?;
+            inputs[rank].write(0, &vec![value(rank); LATE_COUNT * n_inputs])?;
             outputs[rank].fill_bytes(0xdb)?;
             let (comm, stream) = (&mut rig.comms[rank], &streams[rank]);
             match collective {
@@ -121,11 +132,16 @@ fn late_rank(context: &Context, collective: Collective, algorithm: Algorithm) ->
                     comm.all_reduce(&inputs[rank], &mut outputs[rank], Op::Sum, stream)?
                 }
                 Collective::AllGather => comm.all_gather(&inputs[rank], &mut outputs[rank], stream)?,
+                Collective::ReduceScatter => {
+                    comm.reduce_scatter(&inputs[rank], &mut outputs[rank], Op::Sum, stream)?
+                }
             }
         }
         rig.synchronize()?;
         let expected: Vec<f32> = match collective {
-            Collective::AllReduce => vec![(0..n_ranks as usize).map(value).sum(); LATE_COUNT],
+            Collective::AllReduce | Collective::ReduceScatter => {
+                vec![(0..n_ranks as usize).map(value).sum(); LATE_COUNT]
+            }
             Collective::AllGather => {
                 (0..n_ranks as usize).flat_map(|rank| [value(rank); LATE_COUNT]).collect()
             }
@@ -166,18 +182,34 @@ fn message(collective: Collective, count: u64, random: &mut Random) -> Operation
 fn set_epochs(rig: &Rig, epoch: u32) -> Result<()> {
     let layout = DevBaseLayout::new(rig.n_ranks());
     let n_inboxes = BARRIER_BLOCKS_MAX * rig.n_ranks();
+    let words = |value: u32, n: u32| vec![value; n as usize];
     let parts = [
-        (layout.ll_epoch_offset(0), LL_BLOCKS_MAX),
-        (layout.barrier_epoch_offset(0), BARRIER_BLOCKS_MAX),
-        (layout.barrier_inbox_offset(0, 0), n_inboxes),
+        (layout.ll_epoch_offset(0), words(epoch, SLOT_BLOCKS_MAX)),
+        (layout.ll_128_epoch_offset(0), words(epoch, SLOT_BLOCKS_MAX)),
+        (layout.barrier_epoch_offset(0), words(epoch, BARRIER_BLOCKS_MAX)),
+        (layout.barrier_inbox_offset(0, 0), words(epoch, n_inboxes)),
     ];
     for comm in &rig.comms {
         let device = comm.device();
-        for (offset, n_words) in parts {
-            let address = comm.space().address(comm.rank(), FlatOffset::new(offset));
-            let words = vec![epoch; n_words as usize];
-            seam(device.machine()).write(device.index(), address, bytemuck::cast_slice(&words))?;
+        for (offset, words) in &parts {
+            let address = comm.space().address(comm.rank(), FlatOffset::new(*offset));
+            seam(device.machine()).write(device.index(), address, bytemuck::cast_slice(words))?;
         }
+        set_sentinel_epochs(comm, layout)?;
     }
+    Ok(())
+}
+
+/// Sets every sentinel epoch of a rank to one of the last six that uses the same buffer. Beside each stands how much of
+/// the buffers is to be poisoned again, which stays.
+fn set_sentinel_epochs(comm: &Comm, layout: DevBaseLayout) -> Result<()> {
+    let (backend, index) = (seam(comm.device().machine()), comm.device().index());
+    let address = comm.space().address(comm.rank(), FlatOffset::new(layout.sentinel_state_offset(0)));
+    let mut states = vec![[0u32; 2]; SLOT_BLOCKS_MAX as usize];
+    backend.read(index, address, bytemuck::cast_slice_mut(&mut states))?;
+    for [epoch, _] in &mut states {
+        *epoch = SENTINEL_EPOCHS - 6 + *epoch % SENTINEL_BUFFERS as u32;
+    }
+    backend.write(index, address, bytemuck::cast_slice(&states))?;
     Ok(())
 }

@@ -27,12 +27,16 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-fn algorithms() -> [(Collective, Algorithm); 4] {
+fn algorithms() -> [(Collective, Algorithm); 8] {
     [
         (Collective::AllReduce, Algorithm::Ll),
         (Collective::AllReduce, Algorithm::TwoShotLdSt),
         (Collective::AllGather, Algorithm::Ll),
         (Collective::AllGather, Algorithm::St),
+        (Collective::AllReduce, Algorithm::SentinelTwoShot),
+        (Collective::AllReduce, Algorithm::TwoShotPush),
+        (Collective::ReduceScatter, Algorithm::Sentinel),
+        (Collective::ReduceScatter, Algorithm::Push),
     ]
 }
 

@@ -53,6 +53,8 @@ pub(super) fn cases() -> Vec<Case> {
         (Collective::AllReduce, Algorithm::TwoShotLdSt),
         (Collective::AllGather, Algorithm::Ll),
         (Collective::AllGather, Algorithm::St),
+        (Collective::AllReduce, Algorithm::SentinelTwoShot),
+        (Collective::AllReduce, Algorithm::TwoShotPush),
     ];
     let case = |(collective, algorithm): (Collective, Algorithm)| {
         let run = move |context: &Context| {
@@ -164,6 +166,7 @@ fn launch(
     match collective {
         Collective::AllReduce => comm.all_reduce(input, output.slice_mut(..COUNT)?, Op::Sum, stream),
         Collective::AllGather => comm.all_gather(input, output, stream),
+        Collective::ReduceScatter => unreachable!("no case here is one"),
     }
 }
 
@@ -172,5 +175,6 @@ fn is_right(collective: Collective, n_ranks: u32, output: &[f32]) -> bool {
     match collective {
         Collective::AllReduce => output[..COUNT] == [n_ranks as f32; COUNT],
         Collective::AllGather => output.iter().all(|value| *value == 1.0),
+        Collective::ReduceScatter => unreachable!("no case here is one"),
     }
 }

@@ -57,6 +57,8 @@ fn work(rig: &mut Rig, seed: u64) -> Result<()> {
     let mut field = Field::new(rig, 32 << 10, 60)?;
     let mut random = Random::new(seed);
     for (collective, count) in [
+        (Collective::ReduceScatter, 3),
+        (Collective::ReduceScatter, 257),
         (Collective::AllReduce, 1),
         (Collective::AllReduce, 1501),
         (Collective::AllGather, 3),

@@ -1,0 +1,68 @@
+//! Packets: protocols in which data and the sign that they have arrived travel in one store, so that nothing else needs
+//! to be waited for.
+//!
+//! | module | a slot of 16 bytes carries | sign |
+//! |---|---|---|
+//! | `ll` | 8 bytes | an epoch beside each 4 bytes |
+//! | `ll` ([`Ll128`]) | 12 bytes | an epoch beside them, in one 16-byte access |
+//! | `sentinel` | 16 bytes of floats | being other than the poison |
+//!
+//! What they have in common: every block owns its slots and its epoch, in memory of the protocol's own, so that a change
+//! of block count never hands a slot to a block with another epoch. Slots are used again some epochs later, after
+//! something from that peer has arrived that it sent behind its reads. This rests on two assumptions beyond PTX: H1, no
+//! store becomes visible before the loads that its branch tested have returned; H2, a kernel's stores are performed
+//! before any store of the next kernel on that stream. It also means that in every epoch each rank sends at least one
+//! slot to each other rank, per block: slots without data are sent and waited for like others, and a block whose share
+//! is empty on all ranks steps no epoch.
+
+mod ll;
+mod sentinel;
+
+pub use ll::{Ll, Ll128};
+pub use sentinel::Sentinel;
+
+use crate::abi::{DevBaseLayout, DevComm};
+use crate::element::Pack;
+use crate::wait::Watch;
+
+/// The slots of one block in one kernel.
+///
+/// An epoch goes: sends, [`Self::turn`], receives (more sends and receives in the upper half of the slots, if the
+/// algorithm has two stages), [`Self::retire`]; then [`Self::next_epoch`], or the kernel ends.
+pub trait Packets: Sized {
+    /// Bytes of payload of a slot.
+    const BYTES: u64;
+
+    /// Slots in which one sender reaches one block in one epoch.
+    fn capacity(layout: DevBaseLayout) -> u32;
+
+    /// Starts the block's next epoch.
+    fn begin(comm: &DevComm) -> Self;
+
+    /// Sends a payload to slot `index` of `peer`.
+    fn send(&self, peer: u32, index: u32, payload: Pack);
+
+    /// Receives the slots `index`, `index + step`, … of `sender`, as many as `wanted` names from the first on.
+    ///
+    /// All of them are loaded before the first is looked at, so that `N` polls cost one round trip to memory.
+    fn receive<const N: usize>(
+        &self,
+        watch: &mut Watch,
+        sender: u32,
+        index: u32,
+        step: u32,
+        wanted: [bool; N],
+    ) -> [Pack; N];
+
+    /// What is due between sends and receives, where it costs nothing. Executed by the whole block; `used` says how many
+    /// slots this epoch uses from the first on and from the middle on. In the block's last epoch (`is_last`) it leaves
+    /// the epoch for the next kernel.
+    fn turn(&mut self, used: [u32; 2], is_last: bool);
+
+    /// What is due behind the receives. Executed by the whole block.
+    fn retire(&self);
+
+    /// Goes on to the next epoch of the same kernel; says whether no thread of the block has given up. Executed by the
+    /// whole block, which gets one answer.
+    fn next_epoch(&mut self, watch: &Watch) -> bool;
+}

@@ -1,0 +1,166 @@
+//! Sentinel slots: the data are the sign.
+//!
+//! A slot is two words of 8 bytes, pure data, sent by one `st.relaxed.sys.v2.b64`; each word is one access and so
+//! single-copy atomic (PTX ISA 8.2). The poison is a word of all ones, which in every float type is a word of NaN.
+//! Memory holds the complement of each word, so that zeroed memory is poisoned: a word that is no longer 0 has arrived.
+//! Every word that is sent, be it input, a reduced value or padding, is rewritten to canonical NaN if it equals the
+//! poison. Integers have no value to spare and use LL packets.
+//!
+//! Each block has three buffers. Epoch e receives in buffer e mod 3, and poisons again buffer (e + 2) mod 3, the one that
+//! was read at e − 1. A peer writes that one next at e + 2, after it received something from this rank at e + 1, which
+//! was sent behind the poisoning: from kernel to kernel by H2 (see [`super`]), inside a kernel by the block barrier and
+//! the fence in `next_epoch`. To poison (e + 1) mod 3 at e would be wrong, since a peer may write it as soon as it has the
+//! sends of e, which come before the poisoning.
+//!
+//! The block's state says how many slots its last epoch used, in the lower and in the upper half: all ranks use the same
+//! number, so exactly that much of the buffer is dirty, in the area of every sender.
+
+#![expect(
+    clippy::needless_range_loop,
+    reason = "a thread's slots are registers, unrolled over `n`; iterators over them make more code"
+)]
+
+use super::Packets;
+use crate::abi::{
+    DevBaseLayout, DevComm, SENTINEL_BUFFERS, SENTINEL_EPOCHS, SENTINEL_PAYLOAD_BYTES, SLOT_BYTES,
+    STEP_RECEIVE,
+};
+use crate::element::{Float, Pack};
+use crate::ptx;
+use crate::team::Team;
+use crate::thread;
+use crate::wait::{Awaited, Watch};
+use core::marker::PhantomData;
+
+/// A word that was not sent, as sent words are before their complement is taken.
+const POISON: u64 = u64::MAX;
+
+/// Sentinel slots of elements `T`.
+pub struct Sentinel<T> {
+    team: Team,
+    layout: DevBaseLayout,
+    block: u32,
+    epoch: u32,
+    /// Slots that the epoch before used: the lower half's number, and above it the upper half's.
+    dirty: u32,
+    element: PhantomData<T>,
+}
+
+impl<T: Float> Packets for Sentinel<T> {
+    const BYTES: u64 = SENTINEL_PAYLOAD_BYTES;
+
+    #[inline(always)]
+    fn capacity(layout: DevBaseLayout) -> u32 {
+        layout.sentinel_slots_per_block()
+    }
+
+    #[inline(always)]
+    fn begin(comm: &DevComm) -> Self {
+        let (team, layout, block) =
+            (Team::new(comm), DevBaseLayout::new(comm.n_ranks), thread::block_idx_x());
+        // SAFETY: `DevBase` is mapped; the word was last written by this block's previous kernel.
+        let state = unsafe { ptx::ld_weak_b64(team.own_address(layout.sentinel_state_offset(block))) };
+        let (epoch, dirty) = (after(state as u32), (state >> 32) as u32);
+        Self { team, layout, block, epoch, dirty, element: PhantomData }
+    }
+
+    #[inline(always)]
+    fn send(&self, peer: u32, index: u32, payload: Pack) {
+        let sent = |word| !if word == POISON { T::NAN_WORD } else { word };
+        let slot = [sent(payload[0]), sent(payload[1])];
+        let address = self.team.address(peer, self.slot_offset(self.epoch, self.team.rank(), index));
+        // SAFETY: `DevBase` of every rank is mapped for this device and `index` is below the layout's number of slots.
+        unsafe { ptx::st_relaxed_sys_v2_b64(address, slot) }
+    }
+
+    #[inline(always)]
+    fn receive<const N: usize>(
+        &self,
+        watch: &mut Watch,
+        sender: u32,
+        index: u32,
+        step: u32,
+        wanted: [bool; N],
+    ) -> [Pack; N] {
+        let mut slots = [[0u64; 2]; N];
+        watch.until(Awaited { peer: sender, step: STEP_RECEIVE, epoch: self.epoch }, || {
+            let mut all_there = true;
+            for n in 0..N {
+                if wanted[n] {
+                    let offset = self.slot_offset(self.epoch, sender, index + n as u32 * step);
+                    // SAFETY: `DevBase` is mapped and the caller's indices are below the layout's number of slots.
+                    slots[n] = unsafe { ptx::ld_relaxed_sys_v2_b64(self.team.own_address(offset)) };
+                }
+            }
+            for n in 0..N {
+                all_there &= !wanted[n] | ((slots[n][0] != 0) & (slots[n][1] != 0));
+            }
+            (all_there, 0)
+        });
+        for n in 0..N {
+            slots[n] = [!slots[n][0], !slots[n][1]];
+        }
+        slots
+    }
+
+    /// Poisons again what the epoch before used.
+    #[inline(always)]
+    fn turn(&mut self, used: [u32; 2], is_last: bool) {
+        let (lower, upper) = (self.dirty & 0xffff, self.dirty >> 16);
+        // The epoch that used the same buffer as the one before.
+        let read = self.epoch + (SENTINEL_BUFFERS as u32 - 1);
+        let half = Self::capacity(self.layout) / 2;
+        let mut distance = 1;
+        while distance < self.team.n_ranks() {
+            let sender = self.team.neighbour(distance);
+            let mut slot = thread::thread_idx_x();
+            while slot < lower + upper {
+                let index = if slot < lower { slot } else { half + (slot - lower) };
+                let address = self.team.own_address(self.slot_offset(read, sender, index));
+                // SAFETY: `DevBase` is mapped, and an epoch uses no more slots than there are.
+                unsafe { ptx::st_relaxed_sys_v2_b64(address, [0, 0]) };
+                slot += thread::block_dim_x();
+            }
+            distance += 1;
+        }
+        self.dirty = used[0] | used[1] << 16;
+        if is_last {
+            self.save();
+        }
+    }
+
+    #[inline(always)]
+    fn retire(&self) {}
+
+    #[inline(always)]
+    fn next_epoch(&mut self, watch: &Watch) -> bool {
+        self.epoch = after(self.epoch);
+        let goes_on = !thread::sync_threads_or(!watch.is_well());
+        // Behind the barrier, so that each thread's later sends release what all threads of the block have poisoned: a
+        // release is a fence and a store of one thread (PTX ISA 8.9.1).
+        ptx::fence_acq_rel_sys();
+        goes_on
+    }
+}
+
+impl<T: Float> Sentinel<T> {
+    #[inline(always)]
+    fn save(&self) {
+        thread::sync_threads();
+        if thread::thread_idx_x() == 0 {
+            let word = self.team.own_address(self.layout.sentinel_state_offset(self.block));
+            // SAFETY: `DevBase` is mapped; the block's threads have read the word before the block barrier above.
+            unsafe { ptx::st_weak_b64(word, self.epoch as u64 | (self.dirty as u64) << 32) }
+        }
+    }
+
+    #[inline(always)]
+    fn slot_offset(&self, epoch: u32, sender: u32, index: u32) -> u64 {
+        self.layout.sentinel_slots_offset(self.block, epoch, sender) + index as u64 * SLOT_BYTES
+    }
+}
+
+#[inline(always)]
+fn after(epoch: u32) -> u32 {
+    if epoch == SENTINEL_EPOCHS - 1 { 0 } else { epoch + 1 }
+}

@@ -1,0 +1,293 @@
+//! Which kernel does a collective, and in what shape: a pure function of values that are equal on all ranks.
+//!
+//! The algorithm that was asked for, if it has a kernel for the type and operation; else the one that was measured to be
+//! fastest, if it has; else the fastest by the model.
+
+mod tuning;
+
+use crate::backend::LaunchShape;
+use crate::kernels::THREADS_MAX;
+use crate::{ErrorKind, Result};
+use std::fmt;
+use symmem_device::kernels::{Algorithm, Collective, Dtype, KernelSpec, Op, find};
+pub(crate) use tuning::{Form, form_of};
+
+/// A collective to plan. Equal on all ranks: the call's values by contract, the rest by exchange at init.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What is done.
+    pub collective: Collective,
+    /// Elements: of the message in an all-reduce, of one rank's part in every other collective.
+    pub count: u64,
+    /// Their type.
+    pub dtype: Dtype,
+    /// The reduction, where there is one.
+    pub op: Option<Op>,
+    /// Ranks.
+    pub n_ranks: u32,
+    /// What the ranks can do and want.
+    pub capabilities: Capabilities,
+}
+
+/// What all ranks can do, and what rank 0 wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The least compute capability of a rank, as major × 10 + minor.
+    pub sm: u32,
+    /// Blocks of the largest size that every rank can have resident at once.
+    pub blocks_max: u32,
+    /// The algorithm to use wherever a kernel of it exists.
+    pub algorithm: Option<Algorithm>,
+    /// Blocks per launch, if they are not to be chosen.
+    pub ctas: Option<u32>,
+    /// Most threads per block, if they are not to be chosen.
+    pub threads: Option<u32>,
+}
+
+/// A choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The kernel.
+    pub kernel: &'static KernelSpec,
+    /// Its launch.
+    pub shape: LaunchShape,
+}
+
+impl Problem {
+    /// Bytes of the message or share; `None` if they do not fit in 64 bits.
+    fn bytes(&self) -> Option<u64> {
+        self.count.checked_mul(self.dtype.bytes())
+    }
+
+    fn kernel(&self, algorithm: Algorithm) -> Option<&'static KernelSpec> {
+        let found = find(self.collective, algorithm, self.dtype, self.op);
+        found.filter(|kernel| kernel.sm_min <= self.capabilities.sm)
+    }
+
+    fn name(&self) -> String {
+        let op = self.op.map_or(String::new(), |op| format!(" {op}"));
+        format!("{} of {}{op}", self.collective, self.dtype)
+    }
+}
+
+/// The kernel and the shape for a problem.
+///
+/// # Errors
+///
+/// [`ErrorKind::Unsupported`] if no kernel does it, [`ErrorKind::SizeOverflow`] if its bytes do not fit in 64 bits.
+pub fn plan(problem: &Problem) -> Result<Plan> {
+    let bytes = problem.bytes().ok_or_else(|| ErrorKind::SizeOverflow { what: problem.name() })?;
+    let chosen = candidates(problem).find(|candidate| candidate.rejected.is_none());
+    let kernel = chosen.and_then(|candidate| candidate.kernel).ok_or_else(|| ErrorKind::Unsupported {
+        what: problem.name(),
+        hint: "no kernel in the table does this combination".into(),
+    })?;
+    Ok(Plan { kernel, shape: shape(kernel.algorithm, bytes, problem) })
+}
+
+/// The choice for a problem, the candidates, and why each of the others was not chosen.
+pub fn explain(problem: &Problem) -> String {
+    let head = match plan(problem) {
+        Ok(plan) => format!(
+            "{} × {} on {} ranks: {}, {} blocks of {} threads",
+            problem.name(),
+            problem.count,
+            problem.n_ranks,
+            plan.kernel.algorithm,
+            plan.shape.blocks,
+            plan.shape.threads
+        ),
+        Err(error) => error.to_string(),
+    };
+    let others = candidates(problem).filter_map(|candidate| {
+        candidate.rejected.map(|why| format!("\n  not {}: {why}", candidate.algorithm))
+    });
+    others.fold(head, |text, line| text + &line)
+}
+
+struct Candidate {
+    algorithm: Algorithm,
+    kernel: Option<&'static KernelSpec>,
+    rejected: Option<Rejection>,
+}
+
+/// Why an algorithm is not the choice. Put into words only when somebody asks.
+enum Rejection {
+    NoKernel,
+    AnotherWasAskedFor(Algorithm),
+    AnotherWasMeasured { fastest: Algorithm, bytes: u64 },
+    Slower { modelled_ns: u64, fastest: Algorithm, fastest_ns: u64 },
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoKernel => write!(f, "no kernel for this collective, type and operation on these GPUs"),
+            Self::AnotherWasAskedFor(algorithm) => write!(f, "{algorithm} was asked for"),
+            Self::AnotherWasMeasured { fastest, bytes } => {
+                write!(f, "{fastest} was measured to be the fastest for {bytes} bytes")
+            }
+            Self::Slower { modelled_ns, fastest, fastest_ns } => {
+                write!(f, "takes {modelled_ns} ns by the model, {fastest} {fastest_ns} ns")
+            }
+        }
+    }
+}
+
+/// Why the chosen algorithm is the choice.
+#[derive(Clone, Copy)]
+enum Choice {
+    Asked(Algorithm),
+    Measured(Algorithm),
+    Modelled(Algorithm),
+}
+
+impl Choice {
+    /// `None` if nothing has a kernel.
+    fn of(problem: &Problem, bytes: u64) -> Option<Self> {
+        let has_kernel = |algorithm: &Algorithm| problem.kernel(*algorithm).is_some();
+        if let Some(wanted) = problem.capabilities.algorithm.filter(has_kernel) {
+            return Some(Self::Asked(wanted));
+        }
+        let sm = problem.capabilities.sm;
+        let fastest = tuning::fastest(sm, problem.n_ranks, problem.collective, bytes);
+        if let Some(fastest) = fastest.filter(has_kernel) {
+            return Some(Self::Measured(fastest));
+        }
+        let all = Algorithm::ALL.iter().copied().filter(has_kernel);
+        all.min_by_key(|algorithm| tuning::modelled_ns(*algorithm, bytes, problem.n_ranks))
+            .map(Self::Modelled)
+    }
+
+    fn algorithm(self) -> Algorithm {
+        match self {
+            Self::Asked(algorithm) | Self::Measured(algorithm) | Self::Modelled(algorithm) => algorithm,
+        }
+    }
+
+    /// Why `other` is not it.
+    fn rejects(self, other: Algorithm, bytes: u64, n_ranks: u32) -> Rejection {
+        let modelled_ns = |algorithm| tuning::modelled_ns(algorithm, bytes, n_ranks);
+        match self {
+            Self::Asked(wanted) => Rejection::AnotherWasAskedFor(wanted),
+            Self::Measured(fastest) => Rejection::AnotherWasMeasured { fastest, bytes },
+            Self::Modelled(fastest) => {
+                let (modelled_ns, fastest_ns) = (modelled_ns(other), modelled_ns(fastest));
+                Rejection::Slower { modelled_ns, fastest, fastest_ns }
+            }
+        }
+    }
+}
+
+/// All algorithms, each with the reason why it is not the choice.
+fn candidates(problem: &Problem) -> impl Iterator<Item = Candidate> {
+    let bytes = problem.bytes().unwrap_or(u64::MAX);
+    let choice = Choice::of(problem, bytes);
+    Algorithm::ALL.iter().map(move |&algorithm| {
+        let kernel = problem.kernel(algorithm);
+        let rejected = match (kernel, choice) {
+            (None, _) | (_, None) => Some(Rejection::NoKernel),
+            (_, Some(choice)) if choice.algorithm() == algorithm => None,
+            (_, Some(choice)) => Some(choice.rejects(algorithm, bytes, problem.n_ranks)),
+        };
+        Candidate { algorithm, kernel, rejected }
+    })
+}
+
+/// A slot a thread as long as that keeps the blocks few, then larger blocks, then more of them.
+fn shape(algorithm: Algorithm, bytes: u64, problem: &Problem) -> LaunchShape {
+    let form = form_of(algorithm);
+    let n_parts = if form.is_divided { u64::from(problem.n_ranks.max(1)) } else { 1 };
+    let slots = bytes.div_ceil(form.slot_bytes).div_ceil(n_parts).max(1);
+    let threads_wanted = slots.div_ceil(form.slots_per_thread.into());
+    let limit = problem.capabilities.threads.map_or(THREADS_MAX, |threads| threads.next_multiple_of(32));
+    let [threads_min, threads_max] =
+        [form.threads.0, form.threads.1].map(|threads| u64::from(threads.min(limit.clamp(32, THREADS_MAX))));
+    let small_blocks = threads_wanted.div_ceil(threads_min).min(form.blocks_small.into());
+    let threads = threads_wanted.div_ceil(small_blocks).next_multiple_of(32).clamp(threads_min, threads_max);
+    let blocks = limited(threads_wanted.div_ceil(threads), form.blocks_max, problem);
+    LaunchShape { blocks, threads: threads as u32, shared_bytes: 0, waits_itself: false }
+}
+
+/// Never more blocks than can be resident, since a block waits for its peers.
+fn limited(blocks: u64, algorithm_max: u32, problem: &Problem) -> u32 {
+    let wanted = problem.capabilities.ctas.map_or(blocks, u64::from);
+    wanted.clamp(1, algorithm_max.min(problem.capabilities.blocks_max).max(1).into()) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn problem() -> impl Strategy<Value = Problem> {
+        let op = prop::sample::select(Op::ALL);
+        let dtype = prop::sample::select(Dtype::ALL);
+        let collective = prop::sample::select(Collective::ALL);
+        let wanted = prop::option::of(prop::sample::select(Algorithm::ALL));
+        let limits = (prop::option::of(1u32..1000), prop::option::of(1u32..1000));
+        let values = (collective, 0u64..1 << 40, dtype, op, 1u32..=72, 1u32..600, wanted, limits);
+        values.prop_map(|(collective, count, dtype, op, n_ranks, blocks_max, algorithm, limits)| Problem {
+            collective,
+            count,
+            dtype,
+            op: (collective != Collective::AllGather).then_some(op),
+            n_ranks,
+            capabilities: Capabilities { sm: 90, blocks_max, algorithm, ctas: limits.0, threads: limits.1 },
+        })
+    }
+
+    proptest! {
+        /// Every plan is resident, inside DevBase, and explains itself.
+        #[test]
+        fn plans_are_launchable(problem in problem()) {
+            let plan = plan(&problem).expect("every combination has a kernel");
+            let blocks = plan.shape.blocks;
+            prop_assert!(blocks >= 1 && blocks <= problem.capabilities.blocks_max);
+            prop_assert!(plan.shape.threads.is_multiple_of(32) && plan.shape.threads <= THREADS_MAX);
+            prop_assert!(blocks <= form_of(plan.kernel.algorithm).blocks_max);
+            let text = explain(&problem);
+            prop_assert!(text.contains(plan.kernel.algorithm.name()));
+            prop_assert_eq!(text.matches("\n  not ").count(), Algorithm::ALL.len() - 1);
+        }
+    }
+
+    fn on_two(collective: Collective, count: u64, dtype: Dtype, algorithm: Option<Algorithm>) -> Problem {
+        let capabilities = Capabilities { sm: 90, blocks_max: 132, algorithm, ctas: None, threads: None };
+        let op = (collective != Collective::AllGather).then_some(Op::Sum);
+        Problem { collective, count, dtype, op, n_ranks: 2, capabilities }
+    }
+
+    #[test]
+    fn an_override_holds_where_a_kernel_exists() {
+        for (wanted, chosen) in [
+            (Algorithm::TwoShotLdSt, Algorithm::TwoShotLdSt),
+            (Algorithm::SentinelTwoShot, Algorithm::SentinelTwoShot),
+            (Algorithm::St, Algorithm::Ll),
+        ] {
+            let mut problem = on_two(Collective::AllReduce, 2, Dtype::F32, Some(wanted));
+            problem.capabilities.ctas = Some(9);
+            let plan = plan(&problem).expect("exists");
+            assert_eq!((plan.kernel.algorithm, plan.shape.blocks), (chosen, 9));
+        }
+    }
+
+    #[test]
+    fn small_goes_in_one_hop_and_large_by_parts() {
+        for (collective, bytes, dtype, chosen) in [
+            (Collective::AllReduce, 8, Dtype::F32, Algorithm::Ll),
+            (Collective::AllReduce, 128 << 10, Dtype::F32, Algorithm::Ll128),
+            (Collective::AllReduce, 1 << 20, Dtype::Bf16, Algorithm::SentinelTwoShot),
+            // Integers have no value to spare.
+            (Collective::AllReduce, 1 << 20, Dtype::I32, Algorithm::Ll128),
+            (Collective::AllReduce, 1 << 20, Dtype::U64, Algorithm::Ll),
+            (Collective::AllReduce, 1 << 29, Dtype::F32, Algorithm::TwoShotPush),
+            (Collective::ReduceScatter, 1 << 29, Dtype::F64, Algorithm::Push),
+            (Collective::AllGather, 1 << 29, Dtype::U8, Algorithm::St),
+        ] {
+            let problem = on_two(collective, bytes / dtype.bytes(), dtype, None);
+            let plan = plan(&problem).expect("exists");
+            assert_eq!(plan.kernel.algorithm, chosen, "{collective} {bytes} {dtype}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What the plan knows of algorithms: how they are launched, which was measured to be fastest, and a model for what was
+//! not measured.
+
+use symmem_device::abi::{
+    BARRIER_BLOCKS_MAX, LL_128_PAYLOAD_BYTES, LL_PAYLOAD_BYTES, PUSH_BLOCKS_MAX, SENTINEL_PAYLOAD_BYTES,
+    SLOT_BLOCKS_MAX,
+};
+use symmem_device::kernels::{Algorithm, Collective};
+
+/// How an algorithm is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// Bytes of a slot or pack.
+    pub(crate) slot_bytes: u64,
+    /// Whether the message is divided among the ranks.
+    pub(crate) is_divided: bool,
+    /// Threads of a block, at least and at most; they grow once there are [`Self::blocks_small`] blocks.
+    pub(crate) threads: (u32, u32),
+    /// A message is spread over this many blocks before blocks grow.
+    pub(crate) blocks_small: u32,
+    /// Most blocks.
+    pub(crate) blocks_max: u32,
+    /// Slots that a thread should have at least before there is another block.
+    pub(crate) slots_per_thread: u32,
+}
+
+/// The form of an algorithm's kernels.
+pub(crate) fn form_of(algorithm: Algorithm) -> Form {
+    let packets = |slot_bytes, is_divided, blocks_small| Form {
+        slot_bytes,
+        is_divided,
+        threads: (128, 512),
+        blocks_small,
+        blocks_max: SLOT_BLOCKS_MAX,
+        slots_per_thread: 1,
+    };
+    let between_barriers = |is_divided, threads, slots_per_thread, blocks_max: u32| Form {
+        slot_bytes: 16,
+        is_divided,
+        threads: (threads, threads),
+        blocks_small: 1,
+        blocks_max: blocks_max.min(128),
+        slots_per_thread,
+    };
+    match algorithm {
+        Algorithm::Ll => packets(LL_PAYLOAD_BYTES, false, 64),
+        Algorithm::Ll128 => packets(LL_128_PAYLOAD_BYTES, false, 64),
+        Algorithm::LlTwoShot => packets(LL_PAYLOAD_BYTES, true, 64),
+        Algorithm::Sentinel => packets(SENTINEL_PAYLOAD_BYTES, false, 128),
+        Algorithm::SentinelTwoShot => packets(SENTINEL_PAYLOAD_BYTES, true, 64),
+        Algorithm::TwoShotLdSt => between_barriers(true, 512, 2, BARRIER_BLOCKS_MAX),
+        Algorithm::Ld | Algorithm::St => between_barriers(false, 512, 2, BARRIER_BLOCKS_MAX),
+        Algorithm::TwoShotPush => between_barriers(true, 256, 2, PUSH_BLOCKS_MAX),
+        Algorithm::Push => between_barriers(false, 256, 2, PUSH_BLOCKS_MAX),
+    }
+}
+
+/// What was measured: the fastest algorithm up to so many bytes of the message or of one rank's part.
+pub(crate) struct Measured {
+    /// Compute capability.
+    sm: u32,
+    n_ranks: u32,
+    collective: Collective,
+    /// In ascending order of bytes; the last goes on for ever.
+    fastest: &'static [(u64, Algorithm)],
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// On two H200s with f32.
+const MEASURED: &[Measured] = &[
+    Measured {
+        sm: 90,
+        n_ranks: 2,
+        collective: Collective::AllReduce,
+        fastest: &[
+            (48 * KIB, Algorithm::Ll),
+            (160 * KIB, Algorithm::Ll128),
+            (320 * KIB, Algorithm::Sentinel),
+            (6 * MIB, Algorithm::SentinelTwoShot),
+            (u64::MAX, Algorithm::TwoShotPush),
+        ],
+    },
+    Measured {
+        sm: 90,
+        n_ranks: 2,
+        collective: Collective::AllGather,
+        fastest: &[(48 * KIB, Algorithm::Ll), (512 * KIB, Algorithm::Ll128), (u64::MAX, Algorithm::St)],
+    },
+    Measured {
+        sm: 90,
+        n_ranks: 2,
+        collective: Collective::ReduceScatter,
+        fastest: &[
+            (32 * KIB, Algorithm::Ll),
+            (96 * KIB, Algorithm::Ll128),
+            (3 * MIB, Algorithm::Sentinel),
+            (u64::MAX, Algorithm::Push),
+        ],
+    },
+];
+
+/// The algorithm that was fastest for `bytes`; `None` where nothing was measured.
+pub(crate) fn fastest(sm: u32, n_ranks: u32, collective: Collective, bytes: u64) -> Option<Algorithm> {
+    let is_row = |row: &&Measured| (row.sm, row.n_ranks, row.collective) == (sm, n_ranks, collective);
+    let row = MEASURED.iter().find(is_row)?;
+    row.fastest.iter().find(|(bytes_max, _)| bytes <= *bytes_max).map(|(_, algorithm)| *algorithm)
+}
+
+/// The model's time in nanoseconds: a constant for hops and barriers, and the bytes that a rank sends, or loads, over the
+/// rate of the link. The constants are those of H200s with NVLink; ratios are what matters.
+pub(crate) fn modelled_ns(algorithm: Algorithm, bytes: u64, n_ranks: u32) -> u64 {
+    let peers = f64::from(n_ranks.max(2) - 1);
+    let divided = peers / f64::from(n_ranks.max(2));
+    // Nanoseconds, bytes on the link for one of the message or part, bytes per nanosecond.
+    let (hops_ns, factor, rate) = match algorithm {
+        Algorithm::Ll => (2000.0, 2.0 * peers, 345.0),
+        Algorithm::Ll128 => (2200.0, 4.0 / 3.0 * peers, 345.0),
+        Algorithm::LlTwoShot => (2900.0, 4.0 * divided, 345.0),
+        Algorithm::Sentinel => (2500.0, peers, 355.0),
+        Algorithm::SentinelTwoShot => (3000.0, 2.0 * divided, 355.0),
+        Algorithm::TwoShotLdSt => (5500.0, 2.0 * divided, 340.0),
+        Algorithm::TwoShotPush => (6000.0, 2.0 * divided, 363.0),
+        Algorithm::St => (5000.0, peers, 363.0),
+        Algorithm::Ld => (5300.0, peers, 315.0),
+        Algorithm::Push => (4500.0, peers, 363.0),
+    };
+    (hops_ns + factor * bytes as f64 / rate) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use symmem_device::kernels::KERNELS;
+
+    #[test]
+    fn what_was_measured_exists_and_ascends() {
+        for row in MEASURED {
+            for (_, algorithm) in row.fastest {
+                let exists = KERNELS
+                    .iter()
+                    .any(|kernel| (kernel.collective, kernel.algorithm) == (row.collective, *algorithm));
+                assert!(exists, "{} {algorithm}", row.collective);
+            }
+            assert!(row.fastest.is_sorted_by(|a, b| a.0 < b.0));
+            assert_eq!(row.fastest.last().map(|last| last.0), Some(u64::MAX));
+        }
+    }
+
+    /// Flags beside the data save hops, parts and barriers save bytes.
+    #[test]
+    fn the_model_knows_small_from_large() {
+        for n_ranks in [2, 4, 8, 72] {
+            let time = |algorithm, bytes| modelled_ns(algorithm, bytes, n_ranks);
+            assert!(time(Algorithm::Ll, 8) < time(Algorithm::TwoShotPush, 8));
+            assert!(time(Algorithm::Ll, 1 << 30) > time(Algorithm::SentinelTwoShot, 1 << 30));
+            assert!(time(Algorithm::SentinelTwoShot, 1 << 30) > time(Algorithm::TwoShotPush, 1 << 30));
+        }
+    }
+}
