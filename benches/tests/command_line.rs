@@ -69,7 +69,7 @@ fn bad_input_is_refused_with_a_reason() {
         ("-b 2K -e 1K", 2, "larger"),
         ("-f 1", 2, "1 is not in 2.."),
         ("-n 0", 2, "0 is not in 1.."),
-        ("-d f64", 2, "bf16"),
+        ("-d f128", 2, "bf16"),
         ("--count 4611686018427387904", 2, "do not fit"),
         ("all_gather --algo two_shot_ld_st", 2, "has no algorithm"),
         ("--ranks 2 -e 4G", 1, "bytes on each device"),
