@@ -93,7 +93,7 @@ fn sorted_children(folder: &Path) -> Vec<PathBuf> {
 /// Loads the first candidate that can be loaded, and asks for its version. Every place tried before is told, with what
 /// the loader said, in `tried`.
 ///
-/// The library is never unloaded by the caller's leave: its threads outlive its communicators.
+/// The caller never unloads the library: its threads may outlive what was made with it.
 pub(crate) fn load(
     candidates: &[Candidate],
     tried: &mut Vec<String>,

@@ -11,6 +11,8 @@
 //! (R0 of nccl-tests), in the other all buffers are (R2).
 
 pub(crate) mod comms;
+#[cfg(all(test, feature = "sim"))]
+pub(crate) mod fake;
 pub(crate) mod find;
 mod functions;
 mod multicast;
