@@ -6,14 +6,16 @@ use crate::nccl::Buffers;
 use crate::plot::{Axis, Panel, Series, Unit, svg};
 use crate::rates::rates;
 use anyhow::{Context, Result};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
 
 /// Names of the lines.
 const OURS: [&str; 2] = ["symmem", "symmem in place"];
 
 /// What is drawn at the end.
 pub(crate) struct Curves {
-    path: Option<PathBuf>,
+    file: Option<File>,
     sections: Vec<Section>,
 }
 
@@ -30,15 +32,20 @@ struct Line {
 }
 
 impl Curves {
-    /// Drawn to a file, or nowhere.
-    pub(crate) fn new(path: Option<PathBuf>) -> Self {
-        Self { path, sections: Vec::new() }
+    /// Drawn to a file, which is made at once, or nowhere.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be made.
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
+        let make = |path: &Path| File::create(path).with_context(|| format!("making {}", path.display()));
+        Ok(Self { file: path.map(make).transpose()?, sections: Vec::new() })
     }
 
     /// Adds one measurement.
     pub(crate) fn add(&mut self, case: &Case, in_place: bool, outcome: &Result<Outcome>) {
         let Ok(outcome) = outcome else { return };
-        if self.path.is_none() {
+        if self.file.is_none() {
             return;
         }
         let op = case.op.map_or(String::new(), |op| format!(" {op}"));
@@ -65,9 +72,9 @@ impl Curves {
     ///
     /// If the file cannot be written.
     pub(crate) fn write(&self) -> Result<()> {
-        let Some(path) = &self.path else { return Ok(()) };
+        let Some(mut file) = self.file.as_ref() else { return Ok(()) };
         let panels: Vec<_> = self.sections.iter().flat_map(Section::panels).collect();
-        std::fs::write(path, svg(&panels)).with_context(|| format!("writing {}", path.display()))
+        file.write_all(svg(&panels).as_bytes()).context("writing the plot")
     }
 }
 
@@ -120,7 +127,8 @@ mod tests {
 
     #[test]
     fn each_collective_has_a_panel_of_times_and_one_of_bandwidths() {
-        let mut curves = Curves::new(Some("unused".into()));
+        let path = std::env::temp_dir().join(format!("symmem-curves-{}.svg", std::process::id()));
+        let mut curves = Curves::open(Some(&path)).expect("a temporary file");
         curves.add(&case(2, Op::Sum), false, &outcome(2.0, Some(4.0)));
         curves.add(&case(2, Op::Sum), true, &outcome(3.0, None));
         curves.add(&case(1000, Op::Sum), false, &outcome(4.0, Some(8.0)));
@@ -147,11 +155,18 @@ mod tests {
         ];
         assert_eq!(lines(&panels[0]), expected);
         assert_eq!(lines(&panels[1])[0].1[1], (4000.0, 1.0));
+        curves.write().expect("it is open");
+        let drawn = std::fs::read_to_string(&path).expect("it was drawn");
+        std::fs::remove_file(&path).expect("it was there");
+        assert!(
+            ["NCCL R2", "bus bandwidth (GB/s)", "f32 max"].iter().all(|words| drawn.contains(words)),
+            "{drawn}"
+        );
     }
 
     #[test]
     fn nothing_is_kept_for_no_picture() {
-        let mut curves = Curves::new(None);
+        let mut curves = Curves::open(None).expect("nothing to make");
         curves.add(&case(2, Op::Sum), false, &outcome(2.0, None));
         assert!(curves.sections.is_empty() && curves.write().is_ok());
     }

@@ -98,6 +98,7 @@ impl Job {
             settings.seed = link.gather(&settings.seed)?[0];
         }
         let speaks = link.as_ref().is_none_or(|link| link.rank == 0);
+        let curves = Curves::open(cli.plot.as_deref())?;
         let json = JsonLines::open(cli.json.as_deref().filter(|_| speaks))?;
         if let Some(link) = &mut link {
             // Whoever cannot take part says so before the others wait for it.
@@ -118,7 +119,7 @@ impl Job {
             lacks_windows: None,
             said: Vec::new(),
             facts,
-            curves: Curves::new(cli.plot.clone()),
+            curves,
             json,
             table_on_stderr,
         })
@@ -247,6 +248,9 @@ impl Job {
         ));
         if let Some(mean) = totals.mean_busbw_gbps() {
             lines.push(format!("# avg bus bandwidth: {mean:.3} GB/s"));
+        }
+        if let Some((mean, least)) = totals.ratio_to_nccl() {
+            lines.push(format!("# ratio to the better of NCCL: geometric mean {mean:.2}, least {least:.2}"));
         }
         self.say(&lines.join("\n"))?;
         self.curves.write()?;
