@@ -3,7 +3,6 @@
 use crate::case::Case;
 use crate::facts::Facts;
 use crate::measure::{Outcome, Settings};
-use crate::rates::rates;
 use crate::rivals::Theirs;
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -115,7 +114,7 @@ fn row<'a>(
 ) -> Row<'a> {
     let measured = outcome.as_ref().ok();
     let time_us = measured.and_then(|outcome| outcome.time_us);
-    let rates = time_us.and_then(|time| rates(case, time.median));
+    let rates = measured.and_then(|outcome| outcome.rates(case, settings.mode));
     let work = measured.and_then(|outcome| outcome.work);
     let [r0, r2] = [0, 1].map(|buffers| measured.map(|outcome| &outcome.nccl[buffers]));
     let median = |theirs: Option<&Theirs>| Some(theirs?.time_us?.median);

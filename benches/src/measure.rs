@@ -3,6 +3,7 @@
 use crate::case::Case;
 use crate::check::{Findings, Round};
 use crate::program::{By, Program, Steps};
+use crate::rates::{Rates, rates};
 use crate::rivals::{self, Theirs};
 use crate::team::Team;
 use crate::timer::{self, Spread};
@@ -70,6 +71,11 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// Bandwidths; the time of calls on the host is not that of the data.
+    pub(crate) fn rates(&self, case: &Case, mode: Mode) -> Option<Rates> {
+        self.time_us.filter(|_| mode != Mode::Host).and_then(|time| rates(case, time.median))
+    }
+
     /// The better of NCCL's times over ours: above 1 where ours is faster.
     pub(crate) fn ratio_to_nccl(&self) -> Option<f64> {
         let theirs = self.nccl.iter().filter_map(|theirs| theirs.time_us).map(|time| time.median);

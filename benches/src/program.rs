@@ -51,7 +51,7 @@ impl Steps {
         match self {
             Self::Repeat => false,
             Self::Chain => true,
-            Self::InPlace => case.collective != Collective::AllGather,
+            Self::InPlace => case.op.is_some(),
         }
     }
 
@@ -213,5 +213,30 @@ mod tests {
                 assert_eq!((input.unwrap_or(0), output), counted(steps, n_ops), "{steps:?} {n_ops}");
             }
         }
+    }
+
+    /// Captured together as NCCL's are, ours are right too: every rank's operations are in its own graph.
+    #[cfg(feature = "sim")]
+    #[test]
+    fn streams_that_are_captured_together_have_a_graph_each() {
+        use crate::check::{Findings, Round};
+        use crate::memory::Memory;
+        use symmem::sim::{SimConfig, SimMachine};
+        use symmem::{CommConfig, Machine};
+        let case =
+            Case { collective: Collective::AllGather, dtype: Dtype::F32, op: None, count: 5, n_ranks: 3 };
+        let config = SimConfig { n_devices: 3, ..SimConfig::default() };
+        let machine = Machine::from_backend(SimMachine::new(config).expect("a valid machine"));
+        let mut team =
+            Team::new(&machine, 3, None, &CommConfig::default(), Memory::Alloc, &[case]).expect("a team");
+        let mut program = Program::eager(By::Symmem, &case, Steps::Repeat, 2);
+        let graphs = program.capture_together(&mut team).expect("captured");
+        assert_eq!(graphs.len(), 3);
+        assert!(graphs.iter().all(|graph| graph.facts().expect("a graph").n_kernel_nodes == 2));
+        program.graphs = graphs.iter().map(|graph| graph.instantiate().expect("sound")).collect();
+        Round::new(&team, &program, 1, 0).prepare().expect("inputs are written");
+        program.launch(&mut team).expect("launched");
+        program.synchronize(&mut team).expect("done");
+        assert_eq!(Round::new(&team, &program, 1, 0).compare().expect("compared"), Findings::default());
     }
 }

@@ -287,6 +287,9 @@ fn settings(cli: &Cli, kind: MachineKind) -> Result<Settings, String> {
             "the simulated machine has no time: neither --timing host nor --plot means anything there".into(),
         );
     }
+    if cli.timing == Some(Timing::Host) && cli.plot.is_some() {
+        return Err("--plot draws bandwidths, and the time of calls on the host has none".into());
+    }
     let mode = match kind {
         MachineKind::Sim => Mode::Sim,
         MachineKind::Cuda if cli.timing == Some(Timing::Host) => Mode::Host,

@@ -2,7 +2,6 @@
 
 use crate::case::Case;
 use crate::measure::{Mode, Outcome};
-use crate::rates::rates;
 use anyhow::Result;
 use symmem::Collective;
 
@@ -98,7 +97,7 @@ fn cells(case: &Case, mode: Mode, result: &Result<Outcome>) -> String {
         return format!("{:>6} {instructions:>12} {link_bytes:>12} {hops:>6} {wrong:>7}", "-");
     }
     let time_us = outcome.and_then(|outcome| outcome.time_us).map(|time| time.median);
-    let rates = time_us.and_then(|time_us| rates(case, time_us));
+    let rates = outcome.and_then(|outcome| outcome.rates(case, mode));
     format!(
         "{:>10} {:>8} {:>8} {wrong:>7}",
         cell(time_us),

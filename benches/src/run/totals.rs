@@ -2,7 +2,6 @@
 
 use crate::case::Case;
 use crate::measure::{Outcome, Settings};
-use crate::rates::rates;
 use anyhow::Result;
 
 /// What the rows add up to.
@@ -27,8 +26,7 @@ impl Totals {
         };
         self.wrong += outcome.findings.wrong;
         self.shortened += u64::from(outcome.checked_rounds < settings.rounds);
-        let rates = outcome.time_us.and_then(|time| rates(case, time.median));
-        self.busbw_gbps.extend(rates.map(|rates| rates.busbw_gbps));
+        self.busbw_gbps.extend(outcome.rates(case, settings.mode).map(|rates| rates.busbw_gbps));
         self.ratios_to_nccl.extend(outcome.ratio_to_nccl());
     }
 
