@@ -93,7 +93,7 @@ impl Program {
         match self.steps {
             Steps::Repeat => (Some(0), Some(1)),
             Steps::Chain => (Some(self.n_ops - self.n_ops % 2), Some(last_odd)),
-            Steps::InPlace if self.case.collective == Collective::AllGather => (None, Some(1)),
+            Steps::InPlace if !self.case.collective.reduces() => (None, Some(1)),
             Steps::InPlace => (None, Some(self.n_ops)),
         }
     }

@@ -9,8 +9,8 @@ use symmem::Collective;
 /// Lines above the rows of a collective.
 pub(crate) fn head(collective: Collective, mode: Mode) -> String {
     let count = match collective {
-        Collective::AllReduce => "count",
-        Collective::AllGather | Collective::ReduceScatter => "count/rank",
+        Collective::AllReduce | Collective::Broadcast => "count",
+        Collective::AllGather | Collective::ReduceScatter | Collective::AllToAll => "count/rank",
     };
     let left =
         format!("{:>12} {count:>12} {:>6} {:>6} {:>6} {:>15}", "size", "type", "redop", "mode", "algo");
@@ -38,10 +38,15 @@ pub(crate) fn head(collective: Collective, mode: Mode) -> String {
     lines.map(|line| line.trim_end().to_owned()).join("\n")
 }
 
-/// One row: the case, then both results.
-pub(crate) fn row(case: &Case, settings: &Settings, results: [&Result<Outcome>; 2]) -> String {
-    let algorithms = results.map(|result| result.as_ref().ok().and_then(|outcome| outcome.algorithm));
-    let algorithm = algorithms.into_iter().flatten().next();
+/// One row: the case, then the result out of place and, if there is one, in place.
+pub(crate) fn row(
+    case: &Case,
+    settings: &Settings,
+    out_of_place: &Result<Outcome>,
+    in_place: Option<&Result<Outcome>>,
+) -> String {
+    let outcomes = [Some(out_of_place), in_place].into_iter().flatten().flatten();
+    let algorithm = outcomes.filter_map(|outcome| outcome.algorithm).next();
     let left = format!(
         " {:>12} {:>12} {:>6} {:>6} {:>6} {:>15}",
         case.bytes_total(),
@@ -51,7 +56,8 @@ pub(crate) fn row(case: &Case, settings: &Settings, results: [&Result<Outcome>; 
         settings.mode.name(),
         algorithm.map_or("-", |algorithm| algorithm.name()),
     );
-    let [out_of_place, in_place] = results.map(|result| cells(case, settings.mode, result));
+    let out_of_place = cells(case, settings.mode, out_of_place);
+    let in_place = in_place.map_or("-".into(), |result| cells(case, settings.mode, result));
     format!("{left}  {out_of_place}  {in_place}")
 }
 
@@ -130,7 +136,7 @@ mod tests {
         let wrong = Outcome { findings: Findings { wrong: 7, first: None }, ..outcome.clone() };
         let text = head(Collective::AllReduce, Mode::Graph)
             + "\n"
-            + &row(&CASE, &settings(Mode::Graph), [&Ok(outcome), &Ok(wrong)]);
+            + &row(&CASE, &settings(Mode::Graph), &Ok(outcome), Some(&Ok(wrong)));
         let expected = "\
 # all_reduce
 #                                                                            out of place                            in place
@@ -147,7 +153,7 @@ mod tests {
         let case = Case { collective: Collective::AllGather, op: None, ..CASE };
         let text = head(Collective::AllGather, Mode::Sim)
             + "\n"
-            + &row(&case, &settings(Mode::Sim), [&Ok(outcome), &Err(anyhow!("broken"))]);
+            + &row(&case, &settings(Mode::Sim), &Ok(outcome), Some(&Err(anyhow!("broken"))));
         let expected = "\
 # all_gather
 #                                                                                 out of place                                       in place

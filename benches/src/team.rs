@@ -126,13 +126,15 @@ impl Team {
                 output += part;
                 comm.reduce_scatter_at(input, output, case.count, case.dtype, op, stream)
             }
-            (_, None) if case.collective != Collective::AllGather => {
-                unreachable!("every case of a reduction has an op")
-            }
-            _ => {
+            (Collective::AllGather, _) => {
                 input += part;
                 comm.all_gather_at(input, output, case.count, case.dtype, stream)
             }
+            (Collective::Broadcast, _) => {
+                comm.broadcast_at(input, output, case.count, case.dtype, case.root(), stream)
+            }
+            (Collective::AllToAll, _) => comm.all_to_all_at(input, output, case.count, case.dtype, stream),
+            (_, None) => unreachable!("every case of a reduction has an op"),
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-fn algorithms() -> [(Collective, Algorithm); 8] {
+fn algorithms() -> [(Collective, Algorithm); 12] {
     [
         (Collective::AllReduce, Algorithm::Ll),
         (Collective::AllReduce, Algorithm::TwoShotLdSt),
@@ -37,6 +37,10 @@ fn algorithms() -> [(Collective, Algorithm); 8] {
         (Collective::AllReduce, Algorithm::TwoShotPush),
         (Collective::ReduceScatter, Algorithm::Sentinel),
         (Collective::ReduceScatter, Algorithm::Push),
+        (Collective::Broadcast, Algorithm::Ll),
+        (Collective::Broadcast, Algorithm::St),
+        (Collective::AllToAll, Algorithm::Ll),
+        (Collective::AllToAll, Algorithm::St),
     ]
 }
 

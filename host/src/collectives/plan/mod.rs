@@ -17,7 +17,7 @@ pub(crate) use tuning::{Form, form_of};
 pub struct Problem {
     /// What is done.
     pub collective: Collective,
-    /// Elements: of the message in an all-reduce, of one rank's part in every other collective.
+    /// Elements: of the message in an all-reduce or a broadcast, of one rank's part in every other collective.
     pub count: u64,
     /// Their type.
     pub dtype: Dtype,
@@ -231,7 +231,7 @@ mod tests {
             collective,
             count,
             dtype,
-            op: (collective != Collective::AllGather).then_some(op),
+            op: collective.reduces().then_some(op),
             n_ranks,
             capabilities: Capabilities { sm: 90, blocks_max, algorithm, ctas: limits.0, threads: limits.1 },
         })
@@ -254,7 +254,7 @@ mod tests {
 
     fn on_two(collective: Collective, count: u64, dtype: Dtype, algorithm: Option<Algorithm>) -> Problem {
         let capabilities = Capabilities { sm: 90, blocks_max: 132, algorithm, ctas: None, threads: None };
-        let op = (collective != Collective::AllGather).then_some(Op::Sum);
+        let op = collective.reduces().then_some(Op::Sum);
         Problem { collective, count, dtype, op, n_ranks: 2, capabilities }
     }
 
