@@ -3,6 +3,7 @@
 use crate::case::Case;
 use crate::team::{Side, Team};
 use anyhow::{Result, ensure};
+use symmem::backend::GraphFacts;
 use symmem::{Collective, GraphExec};
 
 /// Which buffers the operations of a program read and write.
@@ -52,19 +53,20 @@ impl Program {
         Self { case: *case, steps, n_ops, graphs: Vec::new() }
     }
 
-    /// Operations captured in one graph per rank, one kernel node each.
+    /// Operations captured in one graph per rank.
     pub(crate) fn captured(team: &mut Team, case: &Case, steps: Steps, n_ops: u32) -> Result<Self> {
         let mut program = Self::eager(case, steps, n_ops);
         for rank in team.ranks() {
             let stream = team.stream(rank).clone();
             let graph = stream.capture(|| (0..n_ops).try_for_each(|op| program.enqueue(team, rank, op)))?;
-            let facts = graph.facts()?;
-            let expected = if case.count == 0 { 0 } else { n_ops };
+            let (facts, expected) = (graph.facts()?, nodes(team, case, steps, n_ops)?);
             ensure!(
-                (facts.n_nodes, facts.n_kernel_nodes) == (expected, expected),
-                "{n_ops} operations became {} nodes, {} of them kernels; one kernel each was expected",
+                facts == expected,
+                "{n_ops} operations became {} nodes, {} of them kernels; {} and {} were expected",
                 facts.n_nodes,
-                facts.n_kernel_nodes
+                facts.n_kernel_nodes,
+                expected.n_nodes,
+                expected.n_kernel_nodes
             );
             program.graphs.push(graph.instantiate()?);
         }
@@ -97,6 +99,16 @@ impl Program {
             Steps::InPlace => (None, Some(self.n_ops)),
         }
     }
+}
+
+/// What a graph of `n_ops` operations consists of.
+fn nodes(team: &Team, case: &Case, steps: Steps, n_ops: u32) -> Result<GraphFacts> {
+    if case.count == 0 {
+        return Ok(GraphFacts { n_nodes: 0, n_kernel_nodes: 0 });
+    }
+    let plan = team.comms[0].plan(case.collective, case.count, case.dtype, case.op)?;
+    let GraphFacts { n_nodes, n_kernel_nodes } = plan.nodes(case.n_ranks, steps == Steps::InPlace);
+    Ok(GraphFacts { n_nodes: n_ops * n_nodes, n_kernel_nodes: n_ops * n_kernel_nodes })
 }
 
 #[cfg(test)]

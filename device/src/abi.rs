@@ -93,6 +93,9 @@ pub const STEP_ENTRY: u32 = 4;
 /// `FaultRecord::step`: waiting at the barrier behind which pushed data are there.
 pub const STEP_BARRIER_PUSHED: u32 = 5;
 
+/// `FaultRecord::step`: waiting at the barrier before or behind copies.
+pub const STEP_BARRIER_COPIES: u32 = 6;
+
 /// How a kernel tells the host that it gave up. One per rank, in host memory that the device maps.
 ///
 /// The device writes all but `abort`, `state` last with `st.release.sys`; the host reads `state` first with acquire.

@@ -24,6 +24,7 @@ const fn step(name: &'static str, algorithms: &'static [Algorithm]) -> Step {
 
 const LL: &[Algorithm] = &[Algorithm::Ll, Algorithm::LlTwoShot];
 const BETWEEN_BARRIERS: &[Algorithm] = &[Algorithm::TwoShotLdSt, Algorithm::Ld, Algorithm::St];
+const WITH_BARRIERS: &[Algorithm] = &[Algorithm::TwoShotLdSt, Algorithm::Ld, Algorithm::St, Algorithm::Ce];
 
 /// All of them; each stands as `intact!("NAME")` in the source.
 const STEPS: [Step; 12] = [
@@ -34,8 +35,8 @@ const STEPS: [Step; 12] = [
     step("ll_bank_switch", LL),
     step("ll_bank_zeroing", LL),
     step("ll_second_half", LL),
-    step("barrier_epoch_step", BETWEEN_BARRIERS),
-    step("barrier_epoch_save", BETWEEN_BARRIERS),
+    step("barrier_epoch_step", WITH_BARRIERS),
+    step("barrier_epoch_save", WITH_BARRIERS),
     step("barrier_on_entry", BETWEEN_BARRIERS),
     step("barrier_on_exit", BETWEEN_BARRIERS),
     Step { collective: Some(Collective::Broadcast), ..step("broadcast_empty_slots", LL) },

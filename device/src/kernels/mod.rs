@@ -10,6 +10,7 @@
 //! | `broadcast` | the root's message to everyone, as packets | broadcast `ll` |
 //! | `all_to_all` | parts to whom they are for, as packets | all-to-all `ll` |
 //! | `store_all` | to everyone what is theirs, between barriers | all-gather `st`, broadcast `st`, all-to-all `st` |
+//! | `meet` | nothing: a barrier around copies | all-gather `ce` |
 //! | `cut` | how a message is cut into parts, slots and tiles | |
 //! | `exchange` | a tile of packets on its way | |
 
@@ -23,6 +24,8 @@ mod cut;
 mod exchange;
 #[cfg(target_arch = "nvptx64")]
 mod gather;
+#[cfg(target_arch = "nvptx64")]
+mod meet;
 mod names;
 #[cfg(not(target_arch = "nvptx64"))]
 mod promises;
@@ -48,6 +51,7 @@ use {
     all_to_all::all_to_all_ll,
     broadcast::broadcast_ll,
     gather::{all_gather_ll, all_gather_ll_128},
+    meet::all_gather_ce,
     pull::{all_reduce_two_shot_ld_st, reduce_scatter_ld},
     push_all::{all_reduce_ll, all_reduce_ll_128, all_reduce_sentinel},
     push_parts::{

@@ -70,6 +70,8 @@ named! {
         Ld = "ld",
         /// Store parts to their owners' scratch, reduce behind a barrier.
         Push = "push",
+        /// Copy engines move the share to every rank, between two kernels that are barriers.
+        Ce = "ce",
     }
 
     /// Element type.

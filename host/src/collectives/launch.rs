@@ -5,11 +5,11 @@ use super::plan::{Plan, form_of};
 use crate::comm::Comm;
 use crate::machine::Device;
 use crate::stream::Stream;
-use crate::symmetric::{WindowInner, WindowOffset, WindowSlice};
+use crate::symmetric::{FlatOffset, WindowInner, WindowOffset, WindowSlice};
 use crate::{ErrorKind, Result};
 use std::sync::Arc;
 use symmem_device::abi::{CollectiveArgs, DevBaseLayout, DevComm};
-use symmem_device::kernels::{Collective, Dtype, Op};
+use symmem_device::kernels::{Algorithm, Collective, Dtype, Op};
 
 /// What of a call decides on its plan: collective, count, type, operation.
 pub(crate) type Asked = (Collective, u64, Dtype, Option<Op>);
@@ -129,7 +129,7 @@ impl Call<'_> {
 }
 
 impl Comm {
-    /// Checks, plans and launches a call: one kernel on its stream.
+    /// Checks, plans and launches a call: one kernel on its stream, with copies between two where copy engines move data.
     pub(crate) fn launch(&mut self, call: &Call<'_>) -> Result<()> {
         self.check_usable()?;
         call.check(self)?;
@@ -151,7 +151,27 @@ impl Comm {
             root: call.root as u16,
         };
         self.order().enter(call.stream, || self.kept([call.input.window, call.output.window]))?;
+        if plan.kernel.algorithm == Algorithm::Ce {
+            return self.launch_copies(call, &plan, &args);
+        }
         self.kernels().launch(plan.kernel, call.stream, plan.shape, &args)
+    }
+
+    /// A barrier, a copy of the input to each rank, a barrier.
+    fn launch_copies(&self, call: &Call<'_>, plan: &Plan, args: &CollectiveArgs) -> Result<()> {
+        let backend = self.device().machine().backend();
+        let barrier = || self.kernels().launch_in_order(plan.kernel, call.stream, plan.shape, args);
+        let at = |rank, offset| self.space().address(rank, FlatOffset::new(offset));
+        let from = at(self.rank(), args.input_offset);
+        let output_offset = args.output_offset + u64::from(self.rank()) * args.len_bytes;
+        barrier()?;
+        for distance in 0..self.n_ranks() {
+            let to = at((self.rank() + distance) % self.n_ranks(), output_offset);
+            if to != from {
+                backend.stream_copy(call.stream.handle(), from, to, args.len_bytes)?;
+            }
+        }
+        barrier()
     }
 
     /// As [`Self::launch`], by addresses in windows. Arrays without elements may be without memory, too.

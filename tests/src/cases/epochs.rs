@@ -38,6 +38,7 @@ pub(super) fn cases() -> Vec<Case> {
         (Collective::ReduceScatter, Algorithm::Sentinel, Some(1), 12_000),
         (Collective::ReduceScatter, Algorithm::Push, None, 3000),
         (Collective::AllGather, Algorithm::St, None, 3000),
+        (Collective::AllGather, Algorithm::Ce, None, 3000),
         (Collective::Broadcast, Algorithm::Ll, Some(1), 3000),
         (Collective::Broadcast, Algorithm::St, None, 3000),
         (Collective::AllToAll, Algorithm::Ll, Some(2), 1300),
