@@ -76,23 +76,15 @@ impl<'a> Round<'a> {
 
     fn write(&self, rank: u32, (first, len): (u64, u64)) -> Result<()> {
         let (case, size) = (&self.program.case, self.program.case.dtype.bytes());
-        if case.collective == Collective::ReduceScatter {
-            let side = if self.program.steps == Steps::InPlace { Side::Output } else { Side::Input };
-            return (0..case.parts()).try_for_each(|part| {
-                let first = part * case.count + first;
-                let bytes = self.input(rank, (first, len));
-                let place = GUARD_BYTES + first * size;
-                Ok(self.team.window(rank, side).clone().write(place as usize, &bytes)?)
-            });
-        }
-        let bytes = self.input(rank, (first, len));
-        let (side, base) = match (self.program.steps, case.collective) {
-            (Steps::InPlace, Collective::AllGather) => (Side::Output, u64::from(rank) * case.part_bytes()),
-            (Steps::InPlace, Collective::AllReduce | Collective::ReduceScatter) => (Side::Output, 0),
-            _ => (Side::Input, 0),
-        };
-        let place = GUARD_BYTES + base + first * size;
-        Ok(self.team.window(rank, side).clone().write(place as usize, &bytes)?)
+        let side = if self.program.steps == Steps::InPlace { Side::Output } else { Side::Input };
+        let is_part = self.program.steps == Steps::InPlace && case.collective == Collective::AllGather;
+        let base = if is_part { u64::from(rank) * case.part_bytes() } else { 0 };
+        (0..u64::from(case.collective.parts(case.n_ranks).0)).try_for_each(|part| {
+            let first = part * case.count + first;
+            let bytes = self.input(rank, (first, len));
+            let place = GUARD_BYTES + base + first * size;
+            Ok(self.team.window(rank, side).clone().write(place as usize, &bytes)?)
+        })
     }
 
     /// Compares all that every rank has with what it must have after one run of the program.
@@ -105,6 +97,8 @@ impl<'a> Round<'a> {
                 Collective::AllReduce => self.compare_reduced(chunks[task])?,
                 Collective::AllGather => self.compare_gathered(chunks[task])?,
                 Collective::ReduceScatter => self.compare_scattered(chunks[task])?,
+                Collective::Broadcast => self.compare_broadcast(chunks[task])?,
+                Collective::AllToAll => self.compare_exchanged(chunks[task])?,
             });
             Ok(())
         })?;
@@ -194,6 +188,36 @@ impl<'a> Round<'a> {
             }
             if self.program.steps != Steps::InPlace && self.team.ranks().contains(&source) {
                 found.merge(self.compare_elements(source, Side::Input, chunk.0, &input)?);
+            }
+        }
+        Ok(found)
+    }
+
+    fn compare_broadcast(&self, chunk: (u64, u64)) -> Result<Findings> {
+        let inputs = self.inputs(chunk);
+        let mut found = Findings::default();
+        for rank in self.team.ranks() {
+            let message = &inputs[self.program.case.root() as usize];
+            found.merge(self.compare_elements(rank, Side::Output, chunk.0, message)?);
+            if self.program.steps != Steps::InPlace {
+                found.merge(self.compare_elements(rank, Side::Input, chunk.0, &inputs[rank as usize])?);
+            }
+        }
+        Ok(found)
+    }
+
+    fn compare_exchanged(&self, (first, len): (u64, u64)) -> Result<Findings> {
+        let case = &self.program.case;
+        let mut found = Findings::default();
+        for receiver in 0..case.n_ranks {
+            let part_at = |rank: u32| u64::from(rank) * case.count + first;
+            for (sender, part) in (0..).zip(self.inputs((part_at(receiver), len))) {
+                if self.team.ranks().contains(&receiver) {
+                    found.merge(self.compare_elements(receiver, Side::Output, part_at(sender), &part)?);
+                }
+                if self.team.ranks().contains(&sender) {
+                    found.merge(self.compare_elements(sender, Side::Input, part_at(receiver), &part)?);
+                }
             }
         }
         Ok(found)
@@ -349,7 +373,7 @@ mod tests {
         }
 
         fn case(collective: Collective) -> Case {
-            let op = (collective != Collective::AllGather).then_some(Op::Sum);
+            let op = collective.reduces().then_some(Op::Sum);
             Case { collective, dtype: Dtype::Bf16, op, count: 5, n_ranks: 3 }
         }
 
@@ -371,7 +395,8 @@ mod tests {
             for &collective in Collective::ALL {
                 let case = case(collective);
                 let mut team = team(&case);
-                for steps in [Steps::Repeat, Steps::InPlace] {
+                let all_steps = [Steps::Repeat, Steps::InPlace];
+                for &steps in &all_steps[..case.n_places() as usize] {
                     let program = Program::eager(By::Symmem, &case, steps, 2);
                     for (side, len_bytes) in buffers(&case, steps) {
                         for byte in 0..len_bytes + 2 * GUARD_BYTES {

@@ -2,7 +2,7 @@
 //! part of it at any time.
 
 use crate::case::Case;
-use symmem::{Collective, Dtype, Op};
+use symmem::{Dtype, Op};
 
 /// Names the data of all ranks in one round of one case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,12 +77,10 @@ impl DataKey {
         let key = derive(self.key, &[u64::from(rank)]);
         let bits = |index: u64| mix(key ^ index.wrapping_mul(STEP));
         let format = Format::of(self.case.dtype);
-        let make = |index: u64| match self.case.collective {
-            Collective::AllReduce | Collective::ReduceScatter => match self.numbers {
-                Numbers::About(centre) => format.number(bits(index), centre),
-                Numbers::Small => format.whole(self.small_number(bits(index))),
-            },
-            Collective::AllGather => format.raw(bits(index)),
+        let make = |index: u64| match (self.case.op, self.numbers) {
+            (Some(_), Numbers::About(centre)) => format.number(bits(index), centre),
+            (Some(_), Numbers::Small) => format.whole(self.small_number(bits(index))),
+            (None, _) => format.raw(bits(index)),
         };
         match self.case.dtype.bytes() {
             1 => bytes.iter_mut().zip(first..).for_each(|(target, index)| *target = make(index) as u8),
@@ -190,9 +188,10 @@ impl Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use symmem::Collective;
 
     fn case(collective: Collective, dtype: Dtype) -> Case {
-        let op = (collective != Collective::AllGather).then_some(Op::Sum);
+        let op = collective.reduces().then_some(Op::Sum);
         Case { collective, dtype, op, count: 1000, n_ranks: 3 }
     }
 

@@ -4,6 +4,7 @@ use crate::case::Case;
 use crate::nccl::Buffers;
 use crate::team::{Side, Team};
 use anyhow::{Result, ensure};
+use symmem::backend::GraphFacts;
 use symmem::{Collective, Graph, GraphExec, Stream};
 
 /// Whose operations a program runs.
@@ -72,11 +73,11 @@ impl Program {
         Self { by, case: *case, steps, n_ops, graphs: Vec::new() }
     }
 
-    /// Operations captured in one graph per rank; of this library, one kernel node each.
+    /// Operations captured in one graph per rank.
     ///
     /// # Errors
     ///
-    /// What a call says, or that a graph is not what it has to be.
+    /// What a call says, or that a graph of this library's is not what it has to be.
     pub(crate) fn captured(team: &mut Team, by: By, case: &Case, steps: Steps, n_ops: u32) -> Result<Self> {
         let mut program = Self::eager(by, case, steps, n_ops);
         let graphs = match by {
@@ -92,14 +93,15 @@ impl Program {
         for rank in team.ranks() {
             let stream = team.stream(rank).clone();
             let graph = stream.capture(|| (0..self.n_ops).try_for_each(|op| self.enqueue(team, rank, op)))?;
-            let facts = graph.facts()?;
-            let expected = if self.case.count == 0 { 0 } else { self.n_ops };
+            let (facts, expected) = (graph.facts()?, nodes(team, &self.case, self.steps, self.n_ops)?);
             ensure!(
-                (facts.n_nodes, facts.n_kernel_nodes) == (expected, expected),
-                "{} operations became {} nodes, {} of them kernels; one kernel each was expected",
+                facts == expected,
+                "{} operations became {} nodes, {} of them kernels; {} and {} were expected",
                 self.n_ops,
                 facts.n_nodes,
-                facts.n_kernel_nodes
+                facts.n_kernel_nodes,
+                expected.n_nodes,
+                expected.n_kernel_nodes
             );
             graphs.push(graph);
         }
@@ -166,7 +168,7 @@ impl Program {
         match self.steps {
             Steps::Repeat => (Some(0), Some(1)),
             Steps::Chain => (Some(self.n_ops - self.n_ops % 2), Some(last_odd)),
-            Steps::InPlace if self.case.collective == Collective::AllGather => (None, Some(1)),
+            Steps::InPlace if !self.case.collective.reduces() => (None, Some(1)),
             Steps::InPlace => (None, Some(self.n_ops)),
         }
     }
@@ -181,6 +183,16 @@ fn capture_all(streams: &[Stream], work: &mut dyn FnMut(), graphs: &mut Vec<Grap
     let graph = first.capture(|| capture_all(others, work, graphs))?;
     graphs.push(graph);
     Ok(())
+}
+
+/// What a graph of `n_ops` operations consists of.
+fn nodes(team: &Team, case: &Case, steps: Steps, n_ops: u32) -> Result<GraphFacts> {
+    if case.count == 0 {
+        return Ok(GraphFacts { n_nodes: 0, n_kernel_nodes: 0 });
+    }
+    let plan = team.comms[0].plan(case.collective, case.count, case.dtype, case.op)?;
+    let GraphFacts { n_nodes, n_kernel_nodes } = plan.nodes(case.n_ranks, steps == Steps::InPlace);
+    Ok(GraphFacts { n_nodes: n_ops * n_nodes, n_kernel_nodes: n_ops * n_kernel_nodes })
 }
 
 #[cfg(test)]

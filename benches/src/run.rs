@@ -151,7 +151,7 @@ impl Job {
     fn run_on(&mut self, team: &mut Team) -> Result<()> {
         self.say(&self.header())?;
         let mut totals = Totals::default();
-        let progress = Progress::new(self.cases.len() as u64 * 2);
+        let progress = Progress::new(self.cases.iter().map(Case::n_places).sum());
         let mut section = None;
         for case in self.cases.clone() {
             if section.replace(case.collective) != Some(case.collective) {
@@ -174,7 +174,7 @@ impl Job {
         totals: &mut Totals,
     ) -> Result<()> {
         let mut outcomes = Vec::new();
-        for in_place in [false, true] {
+        for in_place in [false, true].into_iter().take(case.n_places() as usize) {
             let place = if in_place { "in place" } else { "out of place" };
             let what =
                 format!("{} {} {} {place}", case.collective, case.dtype, human_bytes(case.bytes_total()));
@@ -198,7 +198,7 @@ impl Job {
         if !self.speaks {
             return Ok(());
         }
-        let line = table::row(case, self.columns(), [&outcomes[0], &outcomes[1]]);
+        let line = table::row(case, self.columns(), &outcomes[0], outcomes.get(1));
         progress.suspend(|| self.say(&line))
     }
 
@@ -231,7 +231,7 @@ impl Job {
     }
 
     fn finish(&self, totals: &Totals) -> Result<()> {
-        let expected = self.cases.len() as u64 * 2;
+        let expected: u64 = self.cases.iter().map(Case::n_places).sum();
         let mut lines = Vec::new();
         if totals.shortened > 0 {
             lines.push(format!(

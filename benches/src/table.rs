@@ -16,8 +16,8 @@ pub(crate) struct Columns {
 /// Lines above the rows of a collective.
 pub(crate) fn head(collective: Collective, Columns { mode, vs_nccl }: Columns) -> String {
     let count = match collective {
-        Collective::AllReduce => "count",
-        Collective::AllGather | Collective::ReduceScatter => "count/rank",
+        Collective::AllReduce | Collective::Broadcast => "count",
+        Collective::AllGather | Collective::ReduceScatter | Collective::AllToAll => "count/rank",
     };
     let left =
         format!("{:>12} {count:>12} {:>6} {:>6} {:>6} {:>15}", "size", "type", "redop", "mode", "algo");
@@ -53,10 +53,15 @@ pub(crate) fn head(collective: Collective, Columns { mode, vs_nccl }: Columns) -
     lines.map(|line| line.trim_end().to_owned()).join("\n")
 }
 
-/// One row: the case, then both results.
-pub(crate) fn row(case: &Case, columns: Columns, results: [&Result<Outcome>; 2]) -> String {
-    let algorithms = results.map(|result| result.as_ref().ok().and_then(|outcome| outcome.algorithm));
-    let algorithm = algorithms.into_iter().flatten().next();
+/// One row: the case, then the result out of place and, if there is one, in place.
+pub(crate) fn row(
+    case: &Case,
+    columns: Columns,
+    out_of_place: &Result<Outcome>,
+    in_place: Option<&Result<Outcome>>,
+) -> String {
+    let outcomes = [Some(out_of_place), in_place].into_iter().flatten().flatten();
+    let algorithm = outcomes.filter_map(|outcome| outcome.algorithm).next();
     let left = format!(
         " {:>12} {:>12} {:>6} {:>6} {:>6} {:>15}",
         case.bytes_total(),
@@ -70,7 +75,7 @@ pub(crate) fn row(case: &Case, columns: Columns, results: [&Result<Outcome>; 2])
         let ours = cells(case, columns.mode, result);
         if columns.vs_nccl { ours + &nccl_cells(result) } else { ours }
     };
-    let [out_of_place, in_place] = results.map(cells);
+    let (out_of_place, in_place) = (cells(out_of_place), in_place.map_or("-".into(), cells));
     format!("{left}  {out_of_place}  {in_place}")
 }
 
@@ -153,7 +158,7 @@ mod tests {
         let wrong = Outcome { findings: Findings { wrong: 7, first: None }, ..outcome.clone() };
         let text = head(Collective::AllReduce, columns(Mode::Graph))
             + "\n"
-            + &row(&CASE, columns(Mode::Graph), [&Ok(outcome), &Ok(wrong)]);
+            + &row(&CASE, columns(Mode::Graph), &Ok(outcome), Some(&Ok(wrong)));
         let expected = "\
 # all_reduce
 #                                                                            out of place                            in place
@@ -171,7 +176,7 @@ mod tests {
         let outcome = Outcome { time_us: spread(12.5), nccl, ..Outcome::default() };
         let columns = Columns { mode: Mode::Graph, vs_nccl: true };
         let head = head(Collective::AllReduce, columns);
-        let row = row(&CASE, columns, [&Ok(outcome), &Err(anyhow!("broken"))]);
+        let row = row(&CASE, columns, &Ok(outcome), Some(&Err(anyhow!("broken"))));
         let lines: Vec<_> = head.lines().chain([row.as_str()]).collect();
         assert!(lines[2].ends_with("#wrong   NCCL R0   NCCL R2  ratio"), "{head}");
         assert!(lines[4].contains("N/A     25.00         -   2.00  "), "{row}");
@@ -186,7 +191,7 @@ mod tests {
         let case = Case { collective: Collective::AllGather, op: None, ..CASE };
         let text = head(Collective::AllGather, columns(Mode::Sim))
             + "\n"
-            + &row(&case, columns(Mode::Sim), [&Ok(outcome), &Err(anyhow!("broken"))]);
+            + &row(&case, columns(Mode::Sim), &Ok(outcome), Some(&Err(anyhow!("broken"))));
         let expected = "\
 # all_gather
 #                                                                                 out of place                                       in place

@@ -166,10 +166,12 @@ impl Team {
             (Collective::ReduceScatter, Some(op)) => {
                 comm.reduce_scatter_at(input, output, case.count, case.dtype, op, stream)
             }
-            (_, None) if case.collective != Collective::AllGather => {
-                unreachable!("every case of a reduction has an op")
+            (Collective::AllGather, _) => comm.all_gather_at(input, output, case.count, case.dtype, stream),
+            (Collective::Broadcast, _) => {
+                comm.broadcast_at(input, output, case.count, case.dtype, case.root(), stream)
             }
-            _ => comm.all_gather_at(input, output, case.count, case.dtype, stream),
+            (Collective::AllToAll, _) => comm.all_to_all_at(input, output, case.count, case.dtype, stream),
+            (_, None) => unreachable!("every case of a reduction has an op"),
         }
     }
 
@@ -240,7 +242,7 @@ fn ends(case: &Case, rank: u32, (from, to): (Side, Side), address: impl Fn(Side)
     let [input, output] = [from, to].map(|side| address(side) + GUARD_BYTES);
     let part = if from == to { u64::from(rank) * case.part_bytes() } else { 0 };
     match case.collective {
-        Collective::AllReduce => [input, output],
+        Collective::AllReduce | Collective::Broadcast | Collective::AllToAll => [input, output],
         Collective::AllGather => [input + part, output],
         Collective::ReduceScatter => [input, output + part],
     }

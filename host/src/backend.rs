@@ -347,6 +347,9 @@ pub unsafe trait Backend: Debug + Send + Sync {
         shape: LaunchShape,
         argument: &[u8],
     ) -> Result<()>;
+    /// Copies `len_bytes` from one address to another behind the work of a stream (`cuMemcpyDtoDAsync`); either may be that
+    /// of a peer's memory, and the ranges do not overlap. In a capture it becomes a copy node.
+    fn stream_copy(&self, stream: StreamHandle, from: u64, to: u64, len_bytes: u64) -> Result<()>;
 
     /// Starts to capture a stream (`cuStreamBeginCapture`, thread-local mode).
     fn capture_begin(&self, stream: StreamHandle) -> Result<()>;

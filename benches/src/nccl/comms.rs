@@ -141,8 +141,38 @@ impl Comms {
                     unsafe { (functions.reduce_scatter)(input, output, count, dtype, op(), comm, stream) };
                 ("ncclReduceScatter", code)
             }
+            Collective::Broadcast => {
+                let root = case.root() as c_int;
+                // SAFETY: as above.
+                let code = unsafe { (functions.broadcast)(input, output, count, dtype, root, comm, stream) };
+                ("ncclBroadcast", code)
+            }
+            // SAFETY: by this function's contract.
+            Collective::AllToAll => return unsafe { self.exchange(comm, case, part) },
         };
         functions.done(name, code)
+    }
+
+    /// All to all by sends and receives: what NCCL has in all versions, and what its own function does.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::enqueue`].
+    unsafe fn exchange(&self, comm: RawComm, case: &Case, part: &Part) -> Result<()> {
+        let functions = self.functions;
+        let (Some(send), Some(recv)) = (functions.send, functions.recv) else {
+            bail!("NCCL lacks ncclSend and ncclRecv, which 2.7 brought");
+        };
+        let (count, dtype, stream) = (case.count as usize, words::dtype(case.dtype), pointer(part.stream));
+        for peer in 0..case.n_ranks {
+            let offset = u64::from(peer) * case.part_bytes();
+            let (input, output) = (pointer(part.input + offset).cast_const(), pointer(part.output + offset));
+            // SAFETY: by this function's contract, and the stream lives.
+            functions.done("ncclSend", unsafe { send(input, count, dtype, peer as c_int, comm, stream) })?;
+            // SAFETY: as above.
+            functions.done("ncclRecv", unsafe { recv(output, count, dtype, peer as c_int, comm, stream) })?;
+        }
+        Ok(())
     }
 
     /// Calls of all ranks as one, since each waits for the others. The group is ended whatever happens in it.

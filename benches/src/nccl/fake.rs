@@ -61,6 +61,9 @@ enum Kind {
     AllReduce(c_int),
     AllGather,
     ReduceScatter(c_int),
+    Broadcast(c_int),
+    Send(c_int),
+    Recv(c_int),
 }
 
 struct Call {
@@ -107,6 +110,9 @@ impl Fake {
             all_reduce,
             all_gather,
             reduce_scatter,
+            broadcast,
+            send: Some(send),
+            recv: Some(recv),
             get_last_error: None,
             window_register: has_windows.then_some(window_register as _),
             window_deregister: has_windows.then_some(window_deregister as _),
@@ -181,13 +187,17 @@ unsafe extern "C" fn group_end() -> Code {
         }
         let calls = std::mem::take(&mut state.pending);
         let Some(first) = calls.first() else { return SUCCESS };
-        let ranks: Vec<_> = calls.iter().map(|call| call.comm).collect();
+        let mut ranks: Vec<_> = calls.iter().map(|call| call.comm).collect();
+        ranks.dedup();
         let set = first.comm.0;
         if ranks != (0..state.sets[set]).map(|rank| (set, rank)).collect::<Vec<_>>() {
             return INVALID_USAGE;
         }
         state.asked.push(Asked::Run(set));
-        run(state, &calls);
+        match first.kind {
+            Kind::Send(_) | Kind::Recv(_) => exchange(state, &calls),
+            _ => run(state, &calls),
+        }
         SUCCESS
     })
 }
@@ -254,6 +264,40 @@ unsafe extern "C" fn reduce_scatter(
     call(Kind::ReduceScatter(op), input, output, count, dtype, comm)
 }
 
+unsafe extern "C" fn broadcast(
+    input: *const c_void,
+    output: *mut c_void,
+    count: usize,
+    dtype: c_int,
+    root: c_int,
+    comm: RawComm,
+    _stream: RawStream,
+) -> Code {
+    call(Kind::Broadcast(root), input, output, count, dtype, comm)
+}
+
+unsafe extern "C" fn send(
+    input: *const c_void,
+    count: usize,
+    dtype: c_int,
+    peer: c_int,
+    comm: RawComm,
+    _stream: RawStream,
+) -> Code {
+    call(Kind::Send(peer), input, null_mut(), count, dtype, comm)
+}
+
+unsafe extern "C" fn recv(
+    output: *mut c_void,
+    count: usize,
+    dtype: c_int,
+    peer: c_int,
+    comm: RawComm,
+    _stream: RawStream,
+) -> Code {
+    call(Kind::Recv(peer), null_mut(), output, count, dtype, comm)
+}
+
 fn call(
     kind: Kind,
     input: *const c_void,
@@ -299,11 +343,40 @@ fn run(state: &State, calls: &[Call]) {
         let mut result = match call.kind {
             Kind::AllReduce(op) => reduced(op),
             Kind::AllGather => inputs.concat(),
+            Kind::Broadcast(root) => inputs[root as usize].clone(),
+            Kind::Send(_) | Kind::Recv(_) => unreachable!("sends and receives come in groups of their own"),
             Kind::ReduceScatter(op) => reduced(op)[rank * part_bytes..][..part_bytes].to_vec(),
         };
-        if let (Fault::WrongResults, Some(byte)) = (state.fault, result.last_mut()) {
-            *byte ^= 0x40;
-        }
-        backend.write(rank as u32, call.output, &result).expect("the output is mapped");
+        write(state, call, &mut result);
     }
+}
+
+/// Every send meets the receive of its peer, in their order.
+fn exchange(state: &State, calls: &[Call]) {
+    // SAFETY: the simulated machine checks addresses.
+    let backend = unsafe { state.machine.raw_backend() };
+    let mut sent = Vec::new();
+    for call in calls {
+        if let Kind::Send(peer) = call.kind {
+            let mut bytes = vec![0; call.count * call.dtype.bytes() as usize];
+            backend.read(call.comm.1, call.input, &mut bytes).expect("the input is mapped");
+            sent.push((call.comm.1, peer as u32, bytes));
+        }
+    }
+    for call in calls {
+        if let Kind::Recv(peer) = call.kind {
+            let meets = |(from, to, _): &(u32, u32, Vec<u8>)| (*from, *to) == (peer as u32, call.comm.1);
+            let (_, _, mut bytes) = sent.swap_remove(sent.iter().position(meets).expect("its peer sends"));
+            write(state, call, &mut bytes);
+        }
+    }
+}
+
+fn write(state: &State, call: &Call, result: &mut [u8]) {
+    if let (Fault::WrongResults, Some(byte)) = (state.fault, result.last_mut()) {
+        *byte ^= 0x40;
+    }
+    // SAFETY: the simulated machine checks the address.
+    let backend = unsafe { state.machine.raw_backend() };
+    backend.write(call.comm.1, call.output, result).expect("the output is mapped");
 }

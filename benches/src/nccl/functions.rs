@@ -69,8 +69,14 @@ functions! {
         reduce_scatter = b"ncclReduceScatter"(
             *const c_void, *mut c_void, usize, c_int, c_int, RawComm, RawStream
         ) -> Code;
+        broadcast = b"ncclBroadcast"(
+            *const c_void, *mut c_void, usize, c_int, c_int, RawComm, RawStream
+        ) -> Code;
     }
     optional {
+        // NCCL 2.7.
+        send = b"ncclSend"(*const c_void, usize, c_int, c_int, RawComm, RawStream) -> Code;
+        recv = b"ncclRecv"(*mut c_void, usize, c_int, c_int, RawComm, RawStream) -> Code;
         // NCCL 2.13.
         get_last_error = b"ncclGetLastError"(RawComm) -> *const c_char;
         // NCCL 2.27.

@@ -248,6 +248,10 @@ unsafe impl Backend for CudaMachine {
         launch::launch(&self.devices, stream, function, shape, argument)
     }
 
+    fn stream_copy(&self, stream: StreamHandle, from: u64, to: u64, len_bytes: u64) -> Result<()> {
+        copy::in_stream(&self.devices, stream, from, to, len_bytes)
+    }
+
     fn capture_begin(&self, stream: StreamHandle) -> Result<()> {
         graph::capture_begin(&self.devices, stream)
     }

@@ -328,6 +328,10 @@ unsafe impl Backend for SimMachine {
         self.change(|core| core.driver.launch(stream, function, shape, argument))
     }
 
+    fn stream_copy(&self, stream: StreamHandle, from: u64, to: u64, len_bytes: u64) -> Result<()> {
+        self.change(|core| core.driver.stream_copy(&core.memory, stream, from, to, len_bytes))
+    }
+
     fn capture_begin(&self, stream: StreamHandle) -> Result<()> {
         self.lock().driver.capture_begin(stream)
     }
