@@ -55,6 +55,7 @@ pub(super) fn cases() -> Vec<Case> {
         (Collective::AllGather, Algorithm::St),
         (Collective::AllReduce, Algorithm::SentinelTwoShot),
         (Collective::AllReduce, Algorithm::TwoShotPush),
+        (Collective::Broadcast, Algorithm::Ll),
     ];
     let case = |(collective, algorithm): (Collective, Algorithm)| {
         let run = move |context: &Context| {
@@ -166,7 +167,8 @@ fn launch(
     match collective {
         Collective::AllReduce => comm.all_reduce(input, output.slice_mut(..COUNT)?, Op::Sum, stream),
         Collective::AllGather => comm.all_gather(input, output, stream),
-        Collective::ReduceScatter => unreachable!("no case here is one"),
+        Collective::Broadcast => comm.broadcast(input, output.slice_mut(..COUNT)?, 0, stream),
+        Collective::ReduceScatter | Collective::AllToAll => unreachable!("no case here is one"),
     }
 }
 
@@ -175,6 +177,7 @@ fn is_right(collective: Collective, n_ranks: u32, output: &[f32]) -> bool {
     match collective {
         Collective::AllReduce => output[..COUNT] == [n_ranks as f32; COUNT],
         Collective::AllGather => output.iter().all(|value| *value == 1.0),
-        Collective::ReduceScatter => unreachable!("no case here is one"),
+        Collective::Broadcast => output[..COUNT] == [1.0; COUNT],
+        Collective::ReduceScatter | Collective::AllToAll => unreachable!("no case here is one"),
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn cases(full: bool, gpus: u32) -> Vec<Case> {
 
 /// The types that an algorithm has kernels for.
 fn dtypes_of((collective, algorithm): (Collective, Algorithm)) -> Vec<Dtype> {
-    let op = (collective != Collective::AllGather).then_some(Op::Sum);
+    let op = collective.reduces().then_some(Op::Sum);
     Dtype::ALL.iter().copied().filter(|dtype| find(collective, algorithm, *dtype, op).is_some()).collect()
 }
 
@@ -92,7 +92,7 @@ fn add_cover(
     ranks: &[u32],
     seed: u64,
 ) {
-    let n_ops = if collective == Collective::AllGather { 1 } else { Op::ALL.len() };
+    let n_ops = if collective.reduces() { Op::ALL.len() } else { 1 };
     let dtypes = dtypes_of((collective, algorithm));
     let sizes = [
         ranks.len(),
@@ -160,15 +160,14 @@ fn run(context: &Context, team: Team, operations: &[Operation]) -> Result<()> {
     let config = CommConfig { algorithm: Some(team.algorithm), ctas: team.blocks, ..CommConfig::default() };
     let mut rig = Rig::with(&machine, team.ranks, &config)?;
     let ends = operations.iter().map(|operation| {
-        let end = if operation.in_place { operation.input.offset } else { operation.output.offset };
-        (end + operation.output_bytes(team.ranks))
+        (operation.output_place().offset + operation.output_bytes(team.ranks))
             .max(operation.input.offset + operation.input_bytes(team.ranks))
     });
     let len_bytes = ends.max().unwrap_or(0) + GUARD_BYTES;
     let mut field = Field::new(&rig, len_bytes as usize, 1)?;
     let mut random = Random::new(2);
     for operation in operations {
-        if team.collective != Collective::AllGather {
+        if team.collective.reduces() {
             rig.prepare(&[operation.dtype], &[operation.op]).into_iter().collect::<symmem::Result<()>>()?;
         }
         let plan =

@@ -31,6 +31,11 @@ pub(super) fn cases() -> Vec<Case> {
         (Collective::ReduceScatter, Algorithm::Ll128, Some(1)),
         (Collective::ReduceScatter, Algorithm::Push, Some(1)),
         (Collective::ReduceScatter, Algorithm::Ld, Some(3)),
+        (Collective::AllGather, Algorithm::Ce, None),
+        (Collective::Broadcast, Algorithm::Ll, Some(1)),
+        (Collective::Broadcast, Algorithm::St, None),
+        (Collective::AllToAll, Algorithm::Ll, Some(2)),
+        (Collective::AllToAll, Algorithm::St, Some(1)),
     ];
     let orders = orders.map(|(collective, algorithm, ctas)| {
         let blocks = ctas.map_or("auto".into(), |ctas| ctas.to_string());
