@@ -74,6 +74,7 @@ impl Bed {
             ctas: Some(BLOCKS),
             threads: Some(threads),
             dtypes: vec![Dtype::F32],
+            check: Some(false),
             ..CommConfig::default()
         };
         let comms = Comm::init_all_with(&devices, &config)?;

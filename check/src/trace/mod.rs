@@ -61,6 +61,7 @@ fn collective(args: &TraceArgs, subject: &str) -> Result<(String, Vec<Stroke>)> 
         ctas: Some(args.ctas),
         threads: Some(THREADS),
         ops: vec![kernel.op.unwrap_or(Op::Sum)],
+        check: Some(false),
         ..CommConfig::default()
     };
     let machine = Machine::from_backend(sim.clone());

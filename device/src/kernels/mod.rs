@@ -11,6 +11,7 @@
 //! | `all_to_all` | parts to whom they are for, as packets | all-to-all `ll` |
 //! | `store_all` | to everyone what is theirs, between barriers | all-gather `st`, broadcast `st`, all-to-all `st` |
 //! | `meet` | nothing: a barrier around copies | all-gather `ce` |
+//! | `check` | what every rank calls, before a collective that is checked | |
 //! | `cut` | how a message is cut into parts, slots and tiles | |
 //! | `exchange` | a tile of packets on its way | |
 
@@ -18,6 +19,7 @@
 mod all_to_all;
 #[cfg(target_arch = "nvptx64")]
 mod broadcast;
+mod check;
 #[cfg(target_arch = "nvptx64")]
 mod cut;
 #[cfg(target_arch = "nvptx64")]
@@ -65,6 +67,9 @@ use {
 /// Most threads of a block of any kernel: registers are assigned for so many.
 pub const THREADS_MAX: u32 = 512;
 
+#[cfg(not(target_arch = "nvptx64"))]
+pub use check::check_kernels;
+pub use check::{CHECK_ENTER, CHECK_LEAVE, CHECK_THREADS};
 pub use names::{Algorithm, Collective, Dtype, Op};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use promises::{Promise, WAITS_ITSELF_SM_MIN};

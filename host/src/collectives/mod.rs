@@ -2,6 +2,7 @@
 
 mod all_to_all;
 mod broadcast;
+mod check;
 mod cut;
 mod launch;
 mod plan;
@@ -13,6 +14,7 @@ use crate::element::Element;
 use crate::stream::Stream;
 use crate::symmetric::{Window, WindowSlice, WindowSliceMut};
 use crate::{Comm, Result};
+pub(crate) use check::Calls;
 pub(crate) use launch::Asked;
 use launch::{Call, CallAt, Range};
 use symmem_device::kernels::{Collective, Dtype, Op};

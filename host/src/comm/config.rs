@@ -26,6 +26,11 @@ pub struct CommConfig {
     /// the simulated machine, and not on GPUs, on which it has not been tried. `SYMMEM_MULTICAST`; the variables of
     /// [`crate::multicast_switch`] that forbid it hold whatever this says.
     pub multicast: Option<bool>,
+    /// Whether every collective is checked before it begins: that all ranks call the same, with equal counts, types,
+    /// operations and offsets, and that none is under way. Then it is three kernels, each a node of a captured graph, and a
+    /// mistake is an error ([`ErrorKind::Mismatched`], [`ErrorKind::Concurrent`]) where it is undefined otherwise.
+    /// `SYMMEM_CHECK`, 0 or 1; default: on the simulated machine, and not on GPUs.
+    pub check: Option<bool>,
     /// Element types whose kernels are loaded at init, each with all of [`Self::ops`]; others by
     /// [`Comm::prepare`](crate::Comm::prepare). Equal on all ranks. `SYMMEM_DTYPES`, separated by commas; default: f32, f16,
     /// bf16.
@@ -48,6 +53,7 @@ impl Default for CommConfig {
             algorithm: None,
             ctas: None,
             multicast: None,
+            check: None,
             dtypes: vec![Dtype::F32, Dtype::F16, Dtype::Bf16],
             ops: vec![Op::Sum],
             threads: None,
@@ -81,6 +87,7 @@ impl CommConfig {
             algorithm: algorithm.map(|name| algorithm_named(&name)).transpose()?,
             ctas: number(&variable, "SYMMEM_CTAS")?,
             multicast: MulticastSwitch::wish(&variable),
+            check: switch(&variable, "SYMMEM_CHECK")?,
             dtypes: list(&variable, "SYMMEM_DTYPES", Dtype::ALL, Dtype::name)?.unwrap_or(default.dtypes),
             ops: list(&variable, "SYMMEM_OPS", Op::ALL, Op::name)?.unwrap_or(default.ops),
             threads: number(&variable, "SYMMEM_THREADS")?,
@@ -122,6 +129,15 @@ fn list<T: Copy>(
     found.split(',').map(|name| one_of(what, name.trim(), all, name_of)).collect::<Result<_>>().map(Some)
 }
 
+fn switch(variable: &impl Fn(&'static str) -> Option<String>, what: &'static str) -> Result<Option<bool>> {
+    let Some(found) = variable(what).filter(|text| !text.is_empty()) else { return Ok(None) };
+    match found.trim() {
+        "0" => Ok(Some(false)),
+        "1" => Ok(Some(true)),
+        _ => Err(ErrorKind::InvalidArgument { what, found, allowed: "0 or 1".into() }.into()),
+    }
+}
+
 fn number<N: FromStr + PartialEq + From<u8>>(
     variable: &impl Fn(&'static str) -> Option<String>,
     what: &'static str,
@@ -152,6 +168,7 @@ mod tests {
             ("SYMMEM_ALGO", "two_shot_ld_st"),
             ("SYMMEM_CTAS", "7"),
             ("SYMMEM_MULTICAST", "1"),
+            ("SYMMEM_CHECK", "0"),
             ("SYMMEM_DTYPES", "bf16, f32"),
             ("SYMMEM_OPS", "max"),
             ("SYMMEM_THREADS", "64"),
@@ -164,6 +181,7 @@ mod tests {
             algorithm: Some(Algorithm::TwoShotLdSt),
             ctas: Some(7),
             multicast: Some(true),
+            check: Some(false),
             dtypes: vec![Dtype::Bf16, Dtype::F32],
             ops: vec![Op::Max],
             threads: Some(64),
@@ -182,6 +200,7 @@ mod tests {
             ("SYMMEM_CTAS", "1.5"),
             ("SYMMEM_SIM_SLOWDOWN", "0"),
             ("SYMMEM_ALGO", "LL"),
+            ("SYMMEM_CHECK", "yes"),
             ("SYMMEM_DTYPES", "f32,f33"),
             ("SYMMEM_OPS", "plus"),
         ];

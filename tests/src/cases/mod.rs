@@ -3,6 +3,7 @@
 mod bad_input;
 mod bounded_waits;
 mod capture_rules;
+mod checked_calls;
 mod deregistration;
 mod determinism;
 mod epochs;
@@ -35,6 +36,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         epochs::cases(),
         graphs::cases(),
         capture_rules::cases(),
+        checked_calls::cases(),
         streams::cases(),
         timers::cases(),
         bounded_waits::cases(),
