@@ -19,6 +19,12 @@ pub(crate) fn every_op() -> CommConfig {
     CommConfig { ops: Op::ALL.to_vec(), ..CommConfig::default() }
 }
 
+/// Default settings without the check of calls: for cases about what the kernels of the collectives themselves do, and for
+/// long ones.
+pub(crate) fn unchecked() -> CommConfig {
+    CommConfig { check: Some(false), ..CommConfig::default() }
+}
+
 /// The collectives with the algorithms that do them, as the table of kernels has them.
 pub(crate) fn kinds() -> Vec<(Collective, Algorithm)> {
     let mut kinds: Vec<_> = KERNELS.iter().map(|kernel| (kernel.collective, kernel.algorithm)).collect();

@@ -7,7 +7,7 @@ use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context, RunsOn};
 use crate::pairwise;
 use crate::random::{Random, Values};
-use crate::rig::{Rig, kinds};
+use crate::rig::{Rig, kinds, unchecked};
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 use symmem::{Algorithm, Collective, CommConfig, Dtype, Op};
@@ -157,7 +157,7 @@ fn few(kind: (Collective, Algorithm)) -> Vec<Operation> {
 
 fn run(context: &Context, team: Team, operations: &[Operation]) -> Result<()> {
     let machine = context.machine()?;
-    let config = CommConfig { algorithm: Some(team.algorithm), ctas: team.blocks, ..CommConfig::default() };
+    let config = CommConfig { algorithm: Some(team.algorithm), ctas: team.blocks, ..unchecked() };
     let mut rig = Rig::with(&machine, team.ranks, &config)?;
     let ends = operations.iter().map(|operation| {
         (operation.output_place().offset + operation.output_bytes(team.ranks))

@@ -85,7 +85,7 @@ fn every_order(
     algorithm: Algorithm,
     ctas: Option<u32>,
 ) -> Result<()> {
-    let config = CommConfig { algorithm: Some(algorithm), ctas, ..every_op() };
+    let config = CommConfig { algorithm: Some(algorithm), ctas, check: Some(false), ..every_op() };
     let mut rig = Rig::with(&context.machine()?, 2, &config)?;
     let mut field = Field::new(&rig, (GUARD_BYTES + PITCH_BYTES * SIZES.len() as u64) as usize, 3)?;
     let mut random = Random::new(4);
