@@ -98,7 +98,7 @@ impl Bed {
     ) -> Result<Option<Finding>> {
         let types = Types::of(kernel);
         self.prepare(types).context("loading the kernel")?;
-        let first = first_content(types.dtype, self.n_ranks);
+        let first = first_content(kernel.algorithm, types.dtype, self.n_ranks);
         self.reset(program, &first).context("setting memory before the run")?;
         self.sim.restart(&run.schedule, run.probe)?;
         let expected = program.result(types, &first);
@@ -200,6 +200,7 @@ impl Bed {
         let ll_slots = [
             (layout.ll_slots_offset(0, 0, 0), layout.ll_slots_offset(BLOCKS, 0, 0)),
             (layout.ll_128_slots_offset(0, 0, 0), layout.ll_128_slots_offset(BLOCKS, 0, 0)),
+            (layout.ll_mc_slots_offset(0, 0, 0), layout.ll_mc_slots_offset(BLOCKS, 0, 0)),
         ];
         let sentinels = layout.sentinel_slots_offset(0, 0, 0)..layout.sentinel_slots_offset(BLOCKS, 0, 0);
         for ((comm, window), first) in self.comms.iter().zip(&mut self.windows).zip(first) {
@@ -270,7 +271,7 @@ impl Bed {
     }
 }
 
-/// The words of all protocols, from the barrier's epochs to the end of its inboxes, where each stands at `epoch`. The
+/// The words of all protocols, from the barrier's epochs to those of multicast packets, where each stands at `epoch`. The
 /// sentinels' epochs end elsewhere; no slot of theirs is in use.
 fn words_of(epoch: u32, layout: DevBaseLayout) -> Vec<u32> {
     let mut words = vec![epoch; (BARRIER_BLOCKS_MAX + 2 * SLOT_BLOCKS_MAX) as usize];
@@ -278,6 +279,8 @@ fn words_of(epoch: u32, layout: DevBaseLayout) -> Vec<u32> {
     words.extend((0..SLOT_BLOCKS_MAX).flat_map(|_| [sentinel, 0]));
     words.extend((0..PUSH_BLOCKS_MAX).map(|_| 0));
     words.extend((0..BARRIER_BLOCKS_MAX * layout.n_ranks).map(|_| epoch));
+    // The multicast barrier's epochs and inboxes, and the epochs of multicast packets.
+    words.extend((0..2 * BARRIER_BLOCKS_MAX + SLOT_BLOCKS_MAX).map(|_| epoch));
     words
 }
 

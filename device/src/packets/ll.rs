@@ -19,6 +19,10 @@
     reason = "a thread's slots are registers, unrolled over `n`; iterators over them make more code"
 )]
 
+mod multicast;
+
+pub use multicast::LlMc;
+
 use super::Packets;
 use crate::abi::{DevBaseLayout, DevComm, LL_128_PAYLOAD_BYTES, LL_PAYLOAD_BYTES, SLOT_BYTES, STEP_RECEIVE};
 use crate::element::Pack;
@@ -65,6 +69,14 @@ pub struct Halves;
 /// One whole {data96, epoch32}.
 pub struct Whole;
 
+impl Halves {
+    #[inline(always)]
+    fn slot(payload: Pack, epoch: u32) -> [u64; 2] {
+        let flag = (epoch as u64) << 32;
+        [(payload[0] & 0xffff_ffff) | flag, (payload[0] >> 32) | flag]
+    }
+}
+
 impl Format for Halves {
     const BYTES: u64 = LL_PAYLOAD_BYTES;
 
@@ -80,10 +92,8 @@ impl Format for Halves {
 
     #[inline(always)]
     unsafe fn store(address: u64, payload: Pack, epoch: u32) {
-        let flag = (epoch as u64) << 32;
-        let slot = [(payload[0] & 0xffff_ffff) | flag, (payload[0] >> 32) | flag];
         // SAFETY: as the caller says.
-        unsafe { ptx::st_relaxed_sys_v2_b64(address, slot) }
+        unsafe { ptx::st_relaxed_sys_v2_b64(address, Self::slot(payload, epoch)) }
     }
 
     #[inline(always)]

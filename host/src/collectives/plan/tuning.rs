@@ -50,6 +50,9 @@ pub(crate) fn form_of(algorithm: Algorithm) -> Form {
         Algorithm::SentinelTwoShot => packets(SENTINEL_PAYLOAD_BYTES, true, 64),
         Algorithm::TwoShotLdSt => between_barriers(true, 512, 2, BARRIER_BLOCKS_MAX),
         Algorithm::Ld | Algorithm::St => between_barriers(false, 512, 2, BARRIER_BLOCKS_MAX),
+        Algorithm::LlMc => packets(LL_PAYLOAD_BYTES, false, 64),
+        Algorithm::Mc => between_barriers(true, 512, 2, BARRIER_BLOCKS_MAX),
+        Algorithm::LdMc | Algorithm::StMc => between_barriers(false, 512, 2, BARRIER_BLOCKS_MAX),
         Algorithm::TwoShotPush => between_barriers(true, 256, 2, PUSH_BLOCKS_MAX),
         Algorithm::Push => between_barriers(false, 256, 2, PUSH_BLOCKS_MAX),
         // The kernel is a barrier alone.
@@ -127,7 +130,7 @@ pub(crate) fn modelled_ns(algorithm: Algorithm, bytes: u64, n_ranks: u32) -> Opt
         Algorithm::St => (5000.0, peers, 363.0),
         Algorithm::Ld => (5300.0, peers, 315.0),
         Algorithm::Push => (4500.0, peers, 363.0),
-        Algorithm::Ce => return None,
+        Algorithm::Ce | Algorithm::Mc | Algorithm::LlMc | Algorithm::StMc | Algorithm::LdMc => return None,
     };
     Some((hops_ns + factor * bytes as f64 / rate) as u64)
 }
