@@ -6,24 +6,24 @@ use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context, RunsOn};
 use crate::pairwise;
 use crate::random::{Random, Values};
-use crate::rig::{Rig, every_op, multicast_kinds};
+use crate::rig::{Rig, multicast_kinds};
 use anyhow::{Context as _, Result, ensure};
 use symmem::{Algorithm, Collective, CommConfig, Dtype, Op, Window};
 use symmem_device::kernels::find;
 
-const RANKS: [u32; 4] = [2, 3, 4, 8];
+/// Ranks, and the blocks of their launches; `None` is the plan's choice.
+const TEAMS: [(u32, Option<u32>); 4] = [(2, None), (3, Some(1)), (4, Some(3)), (8, Some(2))];
 const COUNTS: [u64; 9] = [0, 1, 3, 8, 9, 127, 129, 1000, 4097];
 /// Elements in front of input and output: what multimem reaches lies at multiples of 16 bytes of both.
 const SKIPS: [u64; 4] = [0, 1, 4, 5];
-const BLOCKS: [Option<u32>; 3] = [None, Some(1), Some(3)];
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (collective, algorithm) in multicast_kinds() {
-        for n_ranks in RANKS {
+        for (n_ranks, ctas) in TEAMS {
             let name = format!("multicast::{collective}_{algorithm}_ranks_{n_ranks}");
             cases.push(Case::new(name, n_ranks, move |context| {
-                is_right(context, n_ranks, collective, algorithm)
+                is_right(context, (n_ranks, ctas), collective, algorithm)
             }));
         }
         let name = format!("multicast::{collective}_{algorithm}_replayed");
@@ -52,33 +52,34 @@ fn types_of(collective: Collective, algorithm: Algorithm) -> Vec<(Dtype, Op)> {
     all.filter(exists).collect()
 }
 
-/// Every pair of values of type with operation, count, offsets, place and blocks.
-fn is_right(context: &Context, n_ranks: u32, collective: Collective, algorithm: Algorithm) -> Result<()> {
-    let machine = context.machine()?;
+/// Every pair of values of type with operation, count, offsets and place.
+fn is_right(
+    context: &Context,
+    (n_ranks, ctas): (u32, Option<u32>),
+    collective: Collective,
+    algorithm: Algorithm,
+) -> Result<()> {
+    let config = CommConfig { algorithm: Some(algorithm), ctas, ..CommConfig::default() };
+    let mut rig = Rig::with(&context.machine()?, n_ranks, &config)?;
+    let mut field = Field::new(&rig, (64 << 10) * n_ranks as usize, 70)?;
+    let mut random = Random::new(71);
     let types = types_of(collective, algorithm);
-    let sizes = [BLOCKS.len(), types.len(), COUNTS.len(), SKIPS.len(), SKIPS.len(), 2];
-    let rows = pairwise::cover(&sizes, u64::from(n_ranks));
-    for (number, ctas) in BLOCKS.into_iter().enumerate() {
-        let config = CommConfig { algorithm: Some(algorithm), ctas, ..every_op() };
-        let mut rig = Rig::with(&machine, n_ranks, &config)?;
-        let mut field = Field::new(&rig, (64 << 10) * n_ranks as usize, 70)?;
-        let mut random = Random::new(71);
-        for row in rows.iter().filter(|row| row[0] == number) {
-            let (dtype, op) = types[row[1]];
-            let place = |window, skip: u64| Place { window, offset: GUARD_BYTES + skip * dtype.bytes() };
-            let operation = Operation {
-                collective,
-                dtype,
-                op,
-                count: COUNTS[row[2]],
-                input: place(0, SKIPS[row[3]]),
-                output: place(1, SKIPS[row[4]]),
-                in_place: row[5] == 1,
-                values: values_for(algorithm),
-            };
-            run(&mut rig, &mut field, &operation, algorithm, &mut random)
-                .with_context(|| format!("{operation:?}"))?;
-        }
+    let sizes = [types.len(), COUNTS.len(), SKIPS.len(), SKIPS.len(), 2];
+    for row in pairwise::cover(&sizes, n_ranks.into()) {
+        let (dtype, op) = types[row[0]];
+        let place = |window, skip: u64| Place { window, offset: GUARD_BYTES + skip * dtype.bytes() };
+        let operation = Operation {
+            collective,
+            dtype,
+            op,
+            count: COUNTS[row[1]],
+            input: place(0, SKIPS[row[2]]),
+            output: place(1, SKIPS[row[3]]),
+            in_place: row[4] == 1,
+            values: values_for(algorithm),
+        };
+        run(&mut rig, &mut field, &operation, algorithm, &mut random)
+            .with_context(|| format!("{operation:?}"))?;
     }
     Ok(())
 }
