@@ -318,6 +318,8 @@ pub unsafe trait Backend: Debug + Send + Sync {
     ///
     /// `raw` is a live stream, and stays so for as long as the handle is used.
     unsafe fn stream_adopt(&self, device: u32, raw: u64) -> Result<StreamHandle>;
+    /// A stream as other code knows it: a `CUstream` on GPUs, what [`Backend::stream_adopt`] takes.
+    fn stream_raw(&self, stream: StreamHandle) -> u64;
     /// Destroys a stream; work in it still completes.
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()>;
     /// Waits until all work of a stream is done. A fault or deadlock of the simulated machine is returned here.

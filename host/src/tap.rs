@@ -156,6 +156,10 @@ unsafe impl<W: Watch> Backend for Tap<W> {
         self.inner.counters()
     }
 
+    fn stream_raw(&self, stream: StreamHandle) -> u64 {
+        self.inner.stream_raw(stream)
+    }
+
     unsafe fn stream_adopt(&self, device: u32, raw: u64) -> Result<StreamHandle> {
         // SAFETY: by this function's contract, which is the same.
         let adopt = || unsafe { self.inner.stream_adopt(device, raw) };

@@ -89,7 +89,7 @@ fn receive_empty<P: Packets>(packets: &P, watch: &mut Watch, team: Team, root: u
     while distance < team.n_ranks() {
         let sender = team.neighbour(distance);
         if sender != root {
-            packets.receive(watch, sender, 0, 0, [true]);
+            packets.receive::<1>(watch, sender, 0, 0, 1);
         }
         distance += thread::block_dim_x();
     }

@@ -70,6 +70,9 @@ use {
     switch::{all_gather_st_mc, all_reduce_mc, reduce_scatter_ld_mc},
 };
 
+/// Most threads of a block of any kernel: registers are assigned for so many.
+pub const THREADS_MAX: u32 = 512;
+
 pub use names::{Algorithm, Collective, Dtype, Multicast, Op};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use promises::{Promise, WAITS_ITSELF_SM_MIN};

@@ -48,6 +48,8 @@ pub trait Format {
     const BYTES: u64;
     /// Where the block's epoch stands.
     fn epoch_offset(layout: DevBaseLayout, block: u32) -> u64;
+    /// Slots in which one sender reaches one block in one epoch.
+    fn n_slots(layout: DevBaseLayout) -> u32;
     /// Where the slots of `sender` start.
     fn slots_offset(layout: DevBaseLayout, block: u32, epoch: u32, sender: u32) -> u64;
     /// Stores a slot.
@@ -86,6 +88,11 @@ impl Format for Halves {
     }
 
     #[inline(always)]
+    fn n_slots(layout: DevBaseLayout) -> u32 {
+        layout.ll_slots_per_block()
+    }
+
+    #[inline(always)]
     fn slots_offset(layout: DevBaseLayout, block: u32, epoch: u32, sender: u32) -> u64 {
         layout.ll_slots_offset(block, epoch, sender)
     }
@@ -112,6 +119,11 @@ impl Format for Whole {
     #[inline(always)]
     fn epoch_offset(layout: DevBaseLayout, block: u32) -> u64 {
         layout.ll_128_epoch_offset(block)
+    }
+
+    #[inline(always)]
+    fn n_slots(layout: DevBaseLayout) -> u32 {
+        layout.ll_slots_per_block()
     }
 
     #[inline(always)]
@@ -148,7 +160,7 @@ impl<F: Format> Packets for Flagged<F> {
 
     #[inline(always)]
     fn capacity(layout: DevBaseLayout) -> u32 {
-        layout.ll_slots_per_block()
+        F::n_slots(layout)
     }
 
     #[inline(always)]
@@ -175,16 +187,18 @@ impl<F: Format> Packets for Flagged<F> {
         sender: u32,
         index: u32,
         step: u32,
-        wanted: [bool; N],
+        count: u32,
     ) -> [Pack; N] {
         let mut slots = [([0; 2], self.epoch); N];
+        if count == 0 {
+            return [[0; 2]; N];
+        }
         watch.until(Awaited { peer: sender, step: STEP_RECEIVE, epoch: self.epoch }, || {
             for n in 0..N {
-                if wanted[n] {
-                    let address = self.team.own_address(self.slot_offset(sender, index + n as u32 * step));
-                    // SAFETY: `DevBase` is mapped and the caller's indices are below the layout's number of slots.
-                    slots[n] = unsafe { F::load(address, self.epoch) };
-                }
+                let slot = index + (n as u32).min(count - 1) * step;
+                // SAFETY: `DevBase` is mapped and the caller's indices are below the layout's number of slots.
+                slots[n] =
+                    unsafe { F::load(self.team.own_address(self.slot_offset(sender, slot)), self.epoch) };
             }
             let mut seen = self.epoch;
             for n in 0..N {
@@ -221,7 +235,7 @@ impl<F: Format> Packets for Flagged<F> {
             return;
         }
         thread::sync_threads();
-        let n_slots = self.layout.ll_slots_per_block() * self.team.n_ranks();
+        let n_slots = F::n_slots(self.layout) * self.team.n_ranks();
         let mut slot = thread::thread_idx_x();
         while slot < n_slots {
             // SAFETY: the slots of all senders to this block lie behind each other in its own `DevBase`.

@@ -198,6 +198,10 @@ unsafe impl Backend for CudaMachine {
         unsafe { stream::adopt(&self.devices, device, raw as usize as _) }
     }
 
+    fn stream_raw(&self, stream: StreamHandle) -> u64 {
+        self.raw_stream(stream) as u64
+    }
+
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
         stream::destroy(&self.devices, stream)
     }

@@ -277,6 +277,10 @@ unsafe impl Backend for SimMachine {
         self.lock().driver.stream_adopt(device, StreamHandle(raw))
     }
 
+    fn stream_raw(&self, stream: StreamHandle) -> u64 {
+        stream.0
+    }
+
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
         self.lock().driver.stream_destroy(stream)
     }

@@ -21,6 +21,7 @@ mod registration;
 mod registration_errors;
 mod sequences;
 mod streams;
+mod timers;
 mod vectors;
 mod windows;
 
@@ -35,6 +36,7 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         graphs::cases(),
         capture_rules::cases(),
         streams::cases(),
+        timers::cases(),
         bounded_waits::cases(),
         registration::cases(),
         registration_errors::cases(),

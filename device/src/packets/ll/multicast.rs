@@ -28,6 +28,11 @@ impl Format for MulticastHalves {
     }
 
     #[inline(always)]
+    fn n_slots(layout: DevBaseLayout) -> u32 {
+        layout.ll_mc_slots_per_block()
+    }
+
+    #[inline(always)]
     fn slots_offset(layout: DevBaseLayout, block: u32, epoch: u32, sender: u32) -> u64 {
         layout.ll_mc_slots_offset(block, epoch, sender)
     }
