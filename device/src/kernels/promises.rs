@@ -89,7 +89,7 @@ const BETWEEN_MC_BARRIERS: &[Promise] = &[
 /// may be launched early.
 pub const WAITS_ITSELF_SM_MIN: u32 = 90;
 
-const LAUNCHED_EARLY: &[Promise] = &[exactly(1, "griddepcontrol.wait")];
+const LAUNCHED_EARLY: &[Promise] = &[some("griddepcontrol.wait")];
 
 impl KernelSpec {
     /// What its PTX for `sm` must hold.

@@ -66,10 +66,10 @@ fn rounds(
     take: impl Fn(&LlMc, &mut Watch, &Tile<1>, [Pack; 1]),
 ) {
     let mut tile = Tile::<1>::first(args, LlMc::capacity(DevBaseLayout::new(args.comm.n_ranks)));
+    let mut watch = Watch::enter(&args.comm);
     if tile.is_empty() {
         return;
     }
-    let mut watch = Watch::enter(&args.comm);
     let mut packets = LlMc::begin(&args.comm);
     loop {
         let own = load(&tile);

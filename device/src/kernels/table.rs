@@ -67,9 +67,6 @@ macro_rules! table {
         const _: () = {
             #[unsafe(export_name = concat!("symmem_", stringify!($kernel), "_", stringify!($dtype), "_", stringify!($op)))]
             extern "ptx-kernel" fn entry(args: crate::abi::CollectiveArgs) {
-                // The host launches these early: see `LaunchShape::waits_itself`.
-                #[cfg(target_feature = "sm_90")]
-                crate::ptx::griddepcontrol_wait();
                 table!(@run $kernel $dtype $op (&args))
             }
         };
