@@ -96,7 +96,7 @@ impl Comm {
     ///
     /// As [`Self::init_all`].
     pub fn init_all_with(devices: &[Device], config: &CommConfig) -> Result<Vec<Self>> {
-        devices::check(devices)?;
+        devices::check(devices, config.ranks_per_device)?;
         let id = NEXT_COMM_ID.fetch_add(1, Ordering::Relaxed);
         let n_ranks = devices.len() as u32;
         let process = Arc::new(Process::new(id, devices.iter().map(Device::index).collect(), n_ranks));

@@ -63,7 +63,7 @@ fn rig_with_grace(
         sim.stall_grace_ms = grace_ms;
         sim.stall_polls = STALL_POLLS;
     })?;
-    let n_ranks = n_ranks.min(machine.device_count());
+    let n_ranks = n_ranks.min(machine.ranks_max());
     Rig::with(
         &machine,
         n_ranks,

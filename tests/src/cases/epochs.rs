@@ -59,7 +59,7 @@ fn crosses_the_wrap(
     count: u64,
 ) -> Result<()> {
     let machine = context.machine()?;
-    let n_ranks = machine.device_count().min(3);
+    let n_ranks = machine.ranks_max().min(3);
     let config = CommConfig { algorithm: Some(algorithm), ctas, ..every_op() };
     let mut rig = Rig::with(&machine, n_ranks, &config)?;
     let mut field = Field::new(&rig, 256 << 10, 12)?;
@@ -107,7 +107,7 @@ fn takes_no_old_slot_for_new(context: &Context) -> Result<()> {
 fn late_rank(context: &Context, collective: Collective, algorithm: Algorithm) -> Result<()> {
     // A stall is what this case makes: the simulated machine has to bear it.
     let machine = context.machine_with(|sim| sim.stall_grace_ms = 60_000)?;
-    let n_ranks = machine.device_count().min(3);
+    let n_ranks = machine.ranks_max().min(3);
     let config = CommConfig { algorithm: Some(algorithm), ..CommConfig::default() };
     let mut rig = Rig::with(&machine, n_ranks, &config)?;
     let streams = rig.streams.clone();

@@ -42,7 +42,7 @@ fn algorithms() -> [(Collective, Algorithm); 8] {
 
 fn rig_for(context: &Context, algorithm: Option<Algorithm>) -> Result<Rig> {
     let machine = context.machine()?;
-    let n_ranks = machine.device_count().min(3);
+    let n_ranks = machine.ranks_max().min(3);
     Rig::with(&machine, n_ranks, &CommConfig { algorithm, ..CommConfig::default() })
 }
 

@@ -24,18 +24,20 @@ mod streams;
 mod vectors;
 mod windows;
 
-use crate::harness::Case;
+use crate::harness::{Case, Extent};
 
-/// All cases. `full` makes the matrix larger; on GPUs it has ranks for `gpus` of them.
-pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
-    let topics = [
-        matrix::cases(full, gpus),
+/// All cases. `extent` makes the matrix larger; on GPUs it has ranks for `gpus` of them.
+pub(crate) fn all(extent: Extent, gpus: u32) -> Vec<Case> {
+    let collectives = [
+        matrix::cases(extent, gpus),
         sequences::cases(),
         epochs::cases(),
         graphs::cases(),
-        capture_rules::cases(),
         streams::cases(),
         bounded_waits::cases(),
+    ];
+    let others = [
+        capture_rules::cases(),
         registration::cases(),
         registration_errors::cases(),
         windows::cases(),
@@ -53,5 +55,6 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         determinism::cases(),
         memory_models::cases(),
     ];
-    topics.into_iter().flatten().collect()
+    let collectives = collectives.into_iter().flatten().map(Case::may_share);
+    collectives.chain(others.into_iter().flatten()).collect()
 }

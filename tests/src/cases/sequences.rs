@@ -98,7 +98,7 @@ fn every_order(
 /// The plan chooses by size: packets and barriers, few blocks and many, every collective.
 fn one_communicator_mixes_algorithms(context: &Context) -> Result<()> {
     let machine = context.machine()?;
-    let n_ranks = machine.device_count().min(5);
+    let n_ranks = machine.ranks_max().min(5);
     let mut rig = Rig::with(&machine, n_ranks, &every_op())?;
     let mut field = Field::new(&rig, (LARGE_BYTES as usize + 4096) * n_ranks as usize, 5)?;
     let (mut random, mut seen) = (Random::new(6), Vec::new());
@@ -158,9 +158,9 @@ fn communicators_take_turns(context: &Context) -> Result<()> {
 /// A rank is a place in the communicator, not a number of a device.
 fn devices_in_another_order(context: &Context) -> Result<()> {
     let machine = context.machine()?;
-    let devices = [2, 0, 1].map(|index| machine.device(index));
-    let devices = devices.into_iter().collect::<symmem::Result<Vec<_>>>()?;
-    let mut rig = Rig::on(&devices, &every_op())?;
+    let mut devices = machine.places(3)?;
+    devices.rotate_right(1);
+    let mut rig = Rig::on(&devices, &machine.sharing(&every_op()))?;
     let mut field = Field::new(&rig, PITCH_BYTES as usize, 9)?;
     let mut random = Random::new(10);
     for collective in Collective::ALL {
@@ -173,7 +173,7 @@ fn devices_in_another_order(context: &Context) -> Result<()> {
 /// leave the choice to the plan.
 fn same_bits(context: &Context) -> Result<()> {
     let machine = context.machine()?;
-    let n_ranks = machine.device_count().min(3);
+    let n_ranks = machine.ranks_max().min(3);
     let algorithms: Vec<_> =
         kinds().into_iter().filter(|kind| kind.0 == Collective::AllReduce).map(|kind| kind.1).collect();
     for dtype in Dtype::ALL {

@@ -25,7 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn rig_for(context: &Context, algorithm: Algorithm) -> Result<Rig> {
     let machine = context.machine()?;
-    let n_ranks = machine.device_count().min(3);
+    let n_ranks = machine.ranks_max().min(3);
     Rig::with(&machine, n_ranks, &CommConfig { algorithm: Some(algorithm), ..every_op() })
 }
 

@@ -4,6 +4,7 @@ mod capture;
 mod event;
 mod graph;
 pub(crate) mod module;
+mod parsed;
 mod replace;
 mod statics;
 mod stream;
