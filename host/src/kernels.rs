@@ -139,7 +139,9 @@ impl Kernels {
     ) -> Result<()> {
         let ready = place(spec).and_then(|place| self.ready[place].get());
         let ready = ready.ok_or_else(|| self.not_prepared(spec))?;
-        let shape = LaunchShape { waits_itself: self.ptx_sm >= WAITS_ITSELF_SM_MIN, ..shape };
+        // A kernel that starts early takes room, which ranks on the same device may need to end the one before it.
+        let waits_itself = self.ptx_sm >= WAITS_ITSELF_SM_MIN && self.n_sharers == 1;
+        let shape = LaunchShape { waits_itself, ..shape };
         self.device.machine().backend().launch(stream.handle(), ready.function, shape, bytes_of(args))
     }
 

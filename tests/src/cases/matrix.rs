@@ -17,8 +17,8 @@ const RANKS: [u32; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 const COUNTS: [u64; 10] = [0, 1, 2, 3, 7, 8, 9, 127, 129, 4097];
 /// A message of many blocks whose length divides by nothing.
 const COUNT_LARGE: u64 = 1_000_003;
-/// Bytes that all ranks together may move in an operation of the simulated machine, as [`moved_bytes`] counts them.
-const MOVED_BYTES_MAX: u64 = 10 << 20;
+/// What a large operation may cost the simulated machine, in bytes moved by all ranks together.
+const COST_MAX: u64 = 10 << 20;
 /// Offsets of input and output: whole bytes, and elements on top.
 const OFFSETS: [(u64, u64); 4] = [(0, 0), (0, 1), (4096, 0), (4096, 1)];
 /// Blocks of a launch; `None` is the plan's choice.
@@ -109,32 +109,24 @@ impl Matrix {
 
     /// Rows that hold every pair of values, and then some with a large count, which hold every value.
     fn rows(&self, seed: u64) -> Vec<(u64, Vec<usize>)> {
-        let small = pairwise::cover(&self.sizes(COUNTS.len()), seed, |row| self.has_kernel(row));
-        let is_affordable = |row: &Partial| self.has_kernel(row) && self.is_affordable(row);
-        let large = pairwise::each_value(&self.sizes(1), seed, is_affordable);
+        let small = pairwise::cover(&self.sizes(COUNTS.len()), seed, |row| self.has_kernel(row, u64::MAX));
+        let large = pairwise::each_value(&self.sizes(1), seed, |row| self.has_kernel(row, COST_MAX));
         let small = small.into_iter().map(|row| (COUNTS[row[COUNT]], row));
         small.chain(large.into_iter().map(|row| (COUNT_LARGE, row))).collect()
     }
 
-    /// Whether a kernel does what is chosen so far, whatever the rest becomes.
-    fn has_kernel(&self, row: &Partial) -> bool {
+    /// Whether there is a kernel for what is chosen so far, whatever the rest becomes, that does a large message at this
+    /// cost at most.
+    fn has_kernel(&self, row: &Partial, cost_max: u64) -> bool {
         let all = |place: usize, size: usize| row[place].map_or(0..size, |value| value..value + 1);
+        let ranks = row[RANK].map_or(self.ranks[0], |rank| self.ranks[rank]);
         all(KIND, self.kinds.len()).any(|kind| {
             all(DTYPE, Dtype::ALL.len()).any(|dtype| {
                 let at = (kind * Dtype::ALL.len() + dtype) * self.ops.len();
                 all(OP, self.ops.len()).any(|op| self.does[at + op])
+                    && cost(self.kinds[kind], ranks, Dtype::ALL[dtype]) <= cost_max
             })
         })
-    }
-
-    /// Whether a large message of this kind and type between so many ranks takes no more than the simulated machine
-    /// can do in a moment.
-    fn is_affordable(&self, row: &Partial) -> bool {
-        let ranks = row[RANK].map_or(self.ranks[0], |rank| self.ranks[rank]);
-        let dtype_bytes = row[DTYPE].map_or(1, |dtype| Dtype::ALL[dtype].bytes());
-        let kinds = self.kinds.iter().enumerate().filter(|(at, _)| row[KIND].is_none_or(|kind| kind == *at));
-        let least = kinds.map(|(_, kind)| moved_bytes(*kind, ranks, COUNT_LARGE * dtype_bytes)).min();
-        least.is_some_and(|bytes| bytes <= MOVED_BYTES_MAX)
     }
 
     /// The operations of one kind, by their communicators.
@@ -167,13 +159,14 @@ impl Matrix {
     }
 }
 
-/// About what all ranks move together in an operation on `bytes` bytes of each: every algorithm but those that divide
-/// the message of an all-reduce sends everything to everyone.
-fn moved_bytes((collective, algorithm): Kind, ranks: u32, bytes: u64) -> u64 {
+/// About what all ranks move together in a large operation: every algorithm but those that divide the message of an
+/// all-reduce sends everything to everyone. Arithmetic on floats of 8 bits takes many instructions.
+fn cost((collective, algorithm): Kind, ranks: u32, dtype: Dtype) -> u64 {
     use Algorithm::{LlTwoShot, SentinelTwoShot, TwoShotLdSt, TwoShotPush};
+    let arithmetic = if matches!(dtype, Dtype::E4m3 | Dtype::E5m2) { 4 } else { 1 };
     let divides = matches!(algorithm, LlTwoShot | SentinelTwoShot | TwoShotLdSt | TwoShotPush);
     let parts = if collective == Collective::AllReduce && divides { 1 } else { ranks };
-    bytes * u64::from(ranks) * u64::from(parts)
+    COUNT_LARGE * dtype.bytes() * arithmetic * u64::from(ranks) * u64::from(parts)
 }
 
 fn run(context: &Context, kind: Kind, operations: &Operations) -> Result<()> {

@@ -6,6 +6,7 @@ mod capture_rules;
 mod deregistration;
 mod determinism;
 mod epochs;
+mod extremes;
 mod faults;
 mod graphs;
 mod groups;
@@ -20,6 +21,7 @@ pub(crate) mod processes;
 mod registration;
 mod registration_errors;
 mod sequences;
+mod sharing;
 mod streams;
 mod vectors;
 mod windows;
@@ -30,11 +32,13 @@ use crate::harness::{Case, Extent};
 pub(crate) fn all(extent: Extent, gpus: u32) -> Vec<Case> {
     let collectives = [
         matrix::cases(extent, gpus),
+        extremes::cases(),
         sequences::cases(),
         epochs::cases(),
         graphs::cases(),
         streams::cases(),
         bounded_waits::cases(),
+        sharing::cases(),
     ];
     let others = [
         capture_rules::cases(),

@@ -17,6 +17,8 @@ pub(crate) enum RunsOn {
     /// The simulated machine with multicast: a program that uses it on GPUs can disturb a fabric that others share. Not
     /// where the environment switches it off.
     SimMulticast,
+    /// GPUs, in a full run: too much for the simulated machine.
+    GpusInFull,
     /// A host without GPUs, whatever the device asked for.
     HostWithoutGpu,
 }

@@ -54,6 +54,7 @@ pub(crate) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial>
             let fate = unshared(&case, options.extent).unwrap_or_else(|| match case.runs_on {
                 RunsOn::HostWithoutGpu => without_gpu(),
                 RunsOn::SimMulticast => with_multicast(),
+                RunsOn::GpusInFull => Fate::Skip("it is too much for the simulated machine".into()),
                 _ => Fate::Run,
             });
             let (its, extent) = (case.clone(), options.extent);
@@ -69,7 +70,7 @@ pub(crate) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial>
             let fate = Fate::Skip("multicast is tried on the simulated machine alone".into());
             trials.push(trial(format!("cuda::{}", case.name), fate, &mut skipped, || Ok(())));
         }
-        if options.device != DeviceChoice::Sim && case.runs_on == RunsOn::Both {
+        if options.device != DeviceChoice::Sim && matches!(case.runs_on, RunsOn::Both | RunsOn::GpusInFull) {
             let (name, extent, lock) = (case.name.clone(), options.extent, one_at_a_time.clone());
             let run = move || {
                 let _alone = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,6 +109,9 @@ fn on_gpus(case: &Case, options: &Options, gpus: &Gpus) -> Fate {
         Err(why) => Fate::Skip(why.clone()),
         Ok(found) if found * options.extent.ranks_per_gpu < case.ranks_needed => {
             Fate::Skip(format!("it needs {} GPUs, {found} found", case.ranks_needed))
+        }
+        Ok(_) if case.runs_on == RunsOn::GpusInFull && !options.extent.full => {
+            Fate::Skip("it takes long; `--full` runs it".into())
         }
         Ok(_) => unshared(case, options.extent).unwrap_or(Fate::Run),
     }
