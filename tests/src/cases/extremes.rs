@@ -1,7 +1,7 @@
 //! Messages of many rounds, teams larger than a node's, and memory far beyond 4 GiB.
 
 use crate::field::{Field, GUARD_BYTES, Operation, Place};
-use crate::harness::{Case, Context, Host, RunsOn};
+use crate::harness::{Case, Context, RunsOn};
 use crate::random::{Random, Values};
 use crate::rig::{Rig, kinds};
 use anyhow::{Context as _, Result, ensure};
@@ -50,8 +50,8 @@ fn for_each(
     })
 }
 
-fn rig_for(machine: &Host, kind: Kind, ranks: u32, ctas: Option<u32>) -> Result<Rig> {
-    Rig::with(machine, ranks, &CommConfig { algorithm: Some(kind.1), ctas, ..CommConfig::default() })
+fn config(kind: Kind) -> CommConfig {
+    CommConfig { algorithm: Some(kind.1), ..CommConfig::default() }
 }
 
 fn operation(collective: Collective, dtype: Dtype, count: u64) -> Operation {
@@ -75,7 +75,8 @@ fn room_for(operation: &Operation, ranks: u32) -> usize {
 }
 
 fn rounds(context: &Context, kind: Kind) -> Result<()> {
-    let mut rig = rig_for(&context.machine()?, kind, 2, Some(1))?;
+    let config = CommConfig { ctas: Some(1), ..config(kind) };
+    let mut rig = Rig::with(&context.machine()?, 2, &config)?;
     let operation = operation(kind.0, Dtype::F16, COUNT_OF_ROUNDS);
     let mut field = Field::new(&rig, room_for(&operation, 2), 61)?;
     let mut random = Random::new(62);
@@ -83,8 +84,10 @@ fn rounds(context: &Context, kind: Kind) -> Result<()> {
 }
 
 fn many_ranks(context: &Context, kind: Kind, ranks: u32) -> Result<()> {
-    let mut rig = rig_for(&context.machine()?, kind, ranks, None)?;
-    let table = [(1, Dtype::F32), (129, Dtype::Bf16), (17, Dtype::F16), (129, Dtype::F32)];
+    // Fewer threads than ranks in a block, so that the waits of a simulated machine take less.
+    let config = CommConfig { threads: Some(64), ..config(kind) };
+    let mut rig = Rig::with(&context.machine()?, ranks, &config)?;
+    let table = [(1, Dtype::F32), (129, Dtype::Bf16), (17, Dtype::F32)];
     let operations = table.map(|(count, dtype)| operation(kind.0, dtype, count));
     let room = operations.iter().map(|operation| room_for(operation, ranks)).max();
     let mut field = Field::new(&rig, room.unwrap_or(0), 63)?;
@@ -99,7 +102,7 @@ fn many_ranks(context: &Context, kind: Kind, ranks: u32) -> Result<()> {
 fn beyond_4_gib(context: &Context, kind: Kind) -> Result<()> {
     let machine = context.machine_with(|sim| sim.device_memory_bytes = 4 * FAR_BYTES)?;
     let ranks = machine.ranks_max().min(3);
-    let mut rig = rig_for(&machine, kind, ranks, None)?;
+    let mut rig = Rig::with(&machine, ranks, &config(kind))?;
     let mut operations = [1, 1001].map(|count| operation(kind.0, Dtype::F32, count));
     operations[1].in_place = true;
     let mut field = Field::beyond(&rig, FAR_BYTES, room_for(&operations[1], ranks), 65)?;
@@ -114,7 +117,7 @@ fn longer_than_4_gib(context: &Context, kind: Kind) -> Result<()> {
     // What has no kernels for integers has some for floats.
     let has_kernel = |dtype: &Dtype| find(kind.0, kind.1, *dtype, Some(Op::Sum)).is_some();
     let dtype = [Dtype::U8, Dtype::E5m2].into_iter().find(has_kernel).context("a type of one byte")?;
-    let config = CommConfig { algorithm: Some(kind.1), dtypes: vec![dtype], ..CommConfig::default() };
+    let config = CommConfig { dtypes: vec![dtype], ..config(kind) };
     let mut rig = Rig::with(&machine, ranks, &config)?;
     // One period of each part of each array; the long ones repeat them.
     let short = operation(kind.0, dtype, PERIOD as u64);
