@@ -175,6 +175,30 @@ impl Field {
         operation.enqueue(comm, (input, output), stream)
     }
 
+    /// What each rank's output holds.
+    pub(crate) fn outputs(&self, operation: &Operation) -> Result<Vec<Vec<u8>>> {
+        let n_ranks = self.windows.len() as u32;
+        let outputs = (0..n_ranks).map(|rank| {
+            let place = operation.output_of(rank);
+            let mut found = vec![0; operation.output_bytes(n_ranks) as usize];
+            let window = &self.windows[rank as usize][place.window];
+            window.read((self.base_bytes + place.offset) as usize, &mut found)?;
+            Ok(found)
+        });
+        outputs.collect()
+    }
+
+    /// Takes the results of an operation that is not in place away, so that it can be launched again.
+    pub(crate) fn poison(&mut self, operation: &Operation) -> Result<()> {
+        let n_ranks = self.windows.len() as u32;
+        let nothing = vec![POISON; operation.output_bytes(n_ranks) as usize];
+        for (rank, windows) in (0..n_ranks).zip(&mut self.windows) {
+            let place = operation.output_of(rank);
+            windows[place.window].write((self.base_bytes + place.offset) as usize, &nothing)?;
+        }
+        Ok(())
+    }
+
     /// Compares all windows of all ranks with their images.
     pub(crate) fn verify(&self) -> Result<()> {
         (0..self.windows.len()).try_for_each(|rank| self.verify_rank(rank))

@@ -32,7 +32,7 @@ pub struct CommConfig {
     pub dtypes: Vec<Dtype>,
     /// Operations whose kernels are loaded at init. `SYMMEM_OPS`, separated by commas; default: sum.
     pub ops: Vec<Op>,
-    /// Most threads per block, rounded up to whole warps of 32. `SYMMEM_THREADS`.
+    /// Most threads per block, rounded up to whole warps of 32, though never fewer than ranks. `SYMMEM_THREADS`.
     pub threads: Option<u32>,
     /// How many ranks of this process may share one device, for tests of more ranks than there are GPUs: each gets its
     /// share of the blocks that can be resident at once, and there is no multicast. `SYMMEM_RANKS_PER_GPU`, default 1.

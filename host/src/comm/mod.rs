@@ -42,6 +42,7 @@ use rendezvous::Rendezvous;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use symmem_device::kernels::Algorithm;
 use worker::{Shared, Started};
 pub(crate) use worker::{Task, Worker};
 
@@ -249,6 +250,11 @@ impl Comm {
 
     pub(crate) fn agreed(&self) -> Agreed {
         self.agreed
+    }
+
+    /// What rank 0 wanted at init is replaced, and so is what was planned by it.
+    pub(crate) fn set_wishes(&mut self, algorithm: Option<Algorithm>, ctas: Option<u32>) {
+        (self.agreed.algorithm, self.agreed.ctas, self.last_plan) = (algorithm, ctas, None);
     }
 
     pub(crate) fn last_plan(&self) -> Option<(Asked, Plan)> {

@@ -3,7 +3,7 @@
 use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context};
 use crate::random::{Random, Values};
-use crate::rig::Rig;
+use crate::rig::{Rig, kinds};
 use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
 use symmem::backend::GraphFacts;
@@ -24,19 +24,6 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("graphs::window_dropped_after_capture", 2, window_dropped_after_capture),
         Case::new("graphs::windows_live_as_long_as_their_graph", 2, windows_live_as_long_as_their_graph),
         Case::new("graphs::a_launch_outlives_its_graph", 2, a_launch_outlives_its_graph),
-    ]
-}
-
-fn algorithms() -> [(Collective, Algorithm); 8] {
-    [
-        (Collective::AllReduce, Algorithm::Ll),
-        (Collective::AllReduce, Algorithm::TwoShotLdSt),
-        (Collective::AllGather, Algorithm::Ll),
-        (Collective::AllGather, Algorithm::St),
-        (Collective::AllReduce, Algorithm::SentinelTwoShot),
-        (Collective::AllReduce, Algorithm::TwoShotPush),
-        (Collective::ReduceScatter, Algorithm::Sentinel),
-        (Collective::ReduceScatter, Algorithm::Push),
     ]
 }
 
@@ -77,7 +64,7 @@ fn replay(rig: &mut Rig, graphs: &[(GraphExec, GraphFacts)]) -> Result<()> {
 }
 
 fn one_kernel_node(context: &Context) -> Result<()> {
-    for (collective, algorithm) in algorithms() {
+    for (collective, algorithm) in kinds() {
         let mut rig = rig_for(context, Some(algorithm))?;
         let field = Field::new(&rig, PITCH_BYTES as usize, 20)?;
         for count in [1, 1000] {
@@ -104,13 +91,13 @@ fn nothing_for_a_count_of_0(context: &Context) -> Result<()> {
 /// An epoch that the graph had frozen would show at the second replay.
 fn replayed_with_new_data(context: &Context) -> Result<()> {
     let mut random = Random::new(22);
-    for (collective, algorithm) in algorithms() {
+    for (collective, algorithm) in kinds() {
         for in_place in [false, true] {
             let mut rig = rig_for(context, Some(algorithm))?;
             let mut field = Field::new(&rig, PITCH_BYTES as usize, 23)?;
-            let message = message(collective, 1001, 0, in_place);
+            let message = message(collective, 701, 0, in_place);
             let graphs = capture(&mut rig, &field, std::slice::from_ref(&message))?;
-            for round in 0..context.rounds(25, 1000) {
+            for round in 0..context.rounds(12, 1000) {
                 field.stage(&message, &mut random)?;
                 replay(&mut rig, &graphs)?;
                 rig.synchronize()?;
@@ -125,14 +112,14 @@ fn replayed_with_new_data(context: &Context) -> Result<()> {
 
 fn three_in_one_graph(context: &Context) -> Result<()> {
     let mut random = Random::new(24);
-    for (collective, algorithm) in algorithms() {
+    for (collective, algorithm) in kinds() {
         let mut rig = rig_for(context, Some(algorithm))?;
         let mut field = Field::new(&rig, 3 * PITCH_BYTES as usize, 25)?;
         let messages = [(900, 0, false), (3, 1, true), (2000, 2, false)]
             .map(|(n, slot, is)| message(collective, n, slot, is));
         let graphs = capture(&mut rig, &field, &messages)?;
         ensure!(graphs.iter().all(|(_, facts)| facts.n_kernel_nodes == 3 && facts.n_nodes == 3));
-        for round in 0..context.rounds(10, 200) {
+        for round in 0..context.rounds(6, 200) {
             messages.iter().try_for_each(|message| field.stage(message, &mut random))?;
             replay(&mut rig, &graphs)?;
             rig.synchronize()?;
@@ -144,12 +131,12 @@ fn three_in_one_graph(context: &Context) -> Result<()> {
 
 fn eager_and_replay_mixed(context: &Context) -> Result<()> {
     let mut random = Random::new(26);
-    for (collective, algorithm) in algorithms() {
+    for (collective, algorithm) in kinds() {
         let mut rig = rig_for(context, Some(algorithm))?;
         let mut field = Field::new(&rig, 3 * PITCH_BYTES as usize, 27)?;
         let captured = message(collective, 700, 0, false);
         let graphs = capture(&mut rig, &field, std::slice::from_ref(&captured))?;
-        for round in 0..context.rounds(12, 300) {
+        for round in 0..context.rounds(8, 300) {
             // Other sizes, hence other numbers of blocks, and nothing waits between them: one stream orders all.
             let eager = [
                 message(collective, 1 + random.bits() % 3000, 1, false),

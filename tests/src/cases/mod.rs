@@ -11,6 +11,7 @@ mod faults;
 mod graphs;
 mod groups;
 mod late_launches;
+mod late_peers;
 mod late_ranks;
 mod lifetimes;
 mod matrix;
@@ -38,6 +39,7 @@ pub(crate) fn all(extent: Extent, gpus: u32) -> Vec<Case> {
         graphs::cases(),
         streams::cases(),
         bounded_waits::cases(),
+        late_peers::cases(),
         sharing::cases(),
     ];
     let others = [
