@@ -65,15 +65,18 @@ fn candidate(
     random.shuffle(&mut order);
     for parameter in order {
         let others: Vec<Cell> = row.iter().enumerate().filter_map(|(p, v)| v.map(|v| (p, v))).collect();
-        let gain = |value: usize| others.iter().filter(|&&other| open.holds((parameter, value), other)).count();
+        let gain =
+            |value: usize| others.iter().filter(|&&other| open.holds((parameter, value), other)).count();
         let allowed = (0..sizes[parameter]).filter(|&value| {
             row[parameter] = Some(value);
             allows(&row)
         });
         let gains: Vec<(usize, usize)> = allowed.map(|value| (value, gain(value))).collect();
         let best = gains.iter().map(|(_, gain)| *gain).max();
-        let best = best.unwrap_or_else(|| panic!("parameter {parameter} has no value for a row with {others:?}"));
-        let ties: Vec<usize> = gains.iter().filter(|(_, gain)| *gain == best).map(|(value, _)| *value).collect();
+        let best =
+            best.unwrap_or_else(|| panic!("parameter {parameter} has no value for a row with {others:?}"));
+        let ties: Vec<usize> =
+            gains.iter().filter(|(_, gain)| *gain == best).map(|(value, _)| *value).collect();
         row[parameter] = Some(*random.choose(&ties));
     }
     row.into_iter().flatten().collect()
@@ -158,7 +161,8 @@ mod tests {
         }
         let mut pairs = HashSet::new();
         for (a, b) in (0..sizes.len()).flat_map(|b| (0..b).map(move |a| (a, b))) {
-            for (left, right) in (0..sizes[a]).flat_map(|left| (0..sizes[b]).map(move |right| (left, right))) {
+            for (left, right) in (0..sizes[a]).flat_map(|left| (0..sizes[b]).map(move |right| (left, right)))
+            {
                 let mut row = vec![None; sizes.len()];
                 (row[a], row[b]) = (Some(left), Some(right));
                 pairs.extend(allows(&row).then_some(((a, left), (b, right))));
@@ -171,7 +175,8 @@ mod tests {
     /// The last value of parameter 1 goes with even values of parameter 0 alone, and with none of parameter 2 but the
     /// first.
     fn some(row: &Partial) -> bool {
-        row[1] != Some(2) || (row[0].is_none_or(|value| value % 2 == 0) && row[2].is_none_or(|value| value == 0))
+        row[1] != Some(2)
+            || (row[0].is_none_or(|value| value % 2 == 0) && row[2].is_none_or(|value| value == 0))
     }
 
     #[test]

@@ -139,7 +139,8 @@ pub(crate) fn init(
     config: &CommConfig,
 ) -> Result<(Ready, Registrar, [Event; 2])> {
     let meeting = &*bootstrap;
-    let (mut hello, kernels, sets, record, events) = agree(meeting, "init: device", prepare(device, process.n_ranks_on(device), config))?;
+    let (mut hello, kernels, sets, record, events) =
+        agree(meeting, "init: device", prepare(device, process.n_ranks_on(device), config))?;
     if meeting.spans_processes() {
         check_peers(meeting, process.n_ranks, device)?;
     }

@@ -99,12 +99,7 @@ pub(crate) fn capability(
 }
 
 /// Why it is not wanted, if it is not: where it is switched off, the machine is not asked.
-fn refusal(
-    switch: MulticastSwitch,
-    machine: MachineKind,
-    n_ranks: u32,
-    wish: Wish,
-) -> Option<String> {
+fn refusal(switch: MulticastSwitch, machine: MachineKind, n_ranks: u32, wish: Wish) -> Option<String> {
     match (switch, wish.multicast) {
         (MulticastSwitch::Off { by }, _) => Some(format!("it is switched off by {by}")),
         (_, Some(false)) => Some("it is switched off in the settings".into()),

@@ -49,7 +49,8 @@ pub(super) fn cases(extent: Extent, gpus: u32) -> Vec<Case> {
         let of_sim = on_sim.operations(&of_sim, at);
         let of_gpus = on_gpus.as_ref().map(|matrix| matrix.operations(&of_gpus, at)).unwrap_or_default();
         let kind = *kind;
-        let run = move |context: &Context| run(context, kind, if context.is_sim() { &of_sim } else { &of_gpus });
+        let run =
+            move |context: &Context| run(context, kind, if context.is_sim() { &of_sim } else { &of_gpus });
         Case::new(format!("matrix::{}_{}", kind.0, kind.1), 1, run)
     };
     on_sim.kinds.iter().enumerate().map(case).collect()

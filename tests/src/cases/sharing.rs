@@ -83,8 +83,7 @@ fn no_more_than_allowed(context: &Context) -> Result<()> {
         [(1, &["0 twice", "each device once"][..]), (2, &["more than 2 times", "SYMMEM_RANKS_PER_GPU"])]
     {
         let devices = places(&machine, 1, ranks_per_device + 1)?;
-        let made =
-            Comm::init_all_with(&devices, &CommConfig { ranks_per_device, ..CommConfig::default() });
+        let made = Comm::init_all_with(&devices, &CommConfig { ranks_per_device, ..CommConfig::default() });
         expect("one rank too many", made, kind!(InvalidArgument), words)?;
     }
     Ok(())

@@ -51,10 +51,7 @@ impl Context {
     }
 
     /// A fresh simulated machine, shaped by `change`, on which calls can be made to fail.
-    pub(crate) fn faulty_machine(
-        &self,
-        change: impl FnOnce(&mut SimConfig),
-    ) -> Result<(Host, Arc<Faulty>)> {
+    pub(crate) fn faulty_machine(&self, change: impl FnOnce(&mut SimConfig)) -> Result<(Host, Arc<Faulty>)> {
         let sim = self.new_sim(change)?;
         let faulty = faulty(sim.clone());
         let machine = self.keep(Machine::from_backend(faulty.clone()), Some(sim));
