@@ -1,7 +1,7 @@
 //! Right results: every pair of values of algorithm, type, operation, ranks, count, offsets, in or out of place, blocks
 //! and kind of values; bit for bit, on all ranks, with nothing else touched.
 //!
-//! A case is an algorithm, and makes a communicator for each number of ranks and of blocks.
+//! A case is an algorithm, and makes a communicator for each number of ranks.
 
 use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context, Extent};
@@ -27,14 +27,9 @@ const VALUES: [Values; 2] = [Values::Plain, Values::Special];
 /// Seeds of `--full`, each of which gives other rows that hold every pair.
 const N_SEEDS_FULL: u64 = 12;
 
-/// What the operations of one communicator share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Team {
-    ranks: u32,
-    blocks: Option<u32>,
-}
-
-type Operations = BTreeMap<Team, Vec<Operation>>;
+/// Operations, each with its number of blocks, by the ranks of their communicator; the large ones by themselves, so that
+/// not every one is looked for in large windows.
+type Operations = BTreeMap<(u32, bool), Vec<(Option<u32>, Operation)>>;
 type Kind = (Collective, Algorithm);
 
 pub(super) fn cases(extent: Extent, gpus: u32) -> Vec<Case> {
@@ -134,8 +129,8 @@ impl Matrix {
     fn operations(&self, rows: &[(u64, Vec<usize>)], kind: usize) -> Operations {
         let mut operations = Operations::new();
         for (count, row) in rows.iter().filter(|(_, row)| row[KIND] == kind) {
-            let team = Team { ranks: self.ranks[row[RANK]], blocks: BLOCKS[row[BLOCK]] };
-            operations.entry(team).or_default().push(self.operation(*count, row));
+            let of_ranks = operations.entry((self.ranks[row[RANK]], *count == COUNT_LARGE)).or_default();
+            of_ranks.push((BLOCKS[row[BLOCK]], self.operation(*count, row)));
         }
         operations
     }
@@ -171,31 +166,29 @@ fn cost((collective, algorithm): Kind, ranks: u32, dtype: Dtype) -> u64 {
 }
 
 fn run(context: &Context, kind: Kind, operations: &Operations) -> Result<()> {
-    for (team, operations) in operations {
-        run_team(context, kind, *team, operations).with_context(|| format!("{team:?}"))?;
+    for ((ranks, _), operations) in operations {
+        run_on(context, kind, *ranks, operations).with_context(|| format!("{ranks} ranks"))?;
     }
     Ok(())
 }
 
-fn run_team(context: &Context, kind: Kind, team: Team, operations: &[Operation]) -> Result<()> {
+fn run_on(context: &Context, kind: Kind, ranks: u32, operations: &[(Option<u32>, Operation)]) -> Result<()> {
     let machine = context.machine()?;
-    let (dtypes, ops) = (Vec::new(), Vec::new());
-    let config =
-        CommConfig { algorithm: Some(kind.1), ctas: team.blocks, dtypes, ops, ..CommConfig::default() };
-    let mut rig = Rig::with(&machine, team.ranks, &config)?;
-    let ends = operations.iter().map(|operation| {
+    let config = CommConfig { dtypes: Vec::new(), ops: Vec::new(), ..CommConfig::default() };
+    let mut rig = Rig::with(&machine, ranks, &config)?;
+    let ends = operations.iter().map(|(_, operation)| {
         let end = if operation.in_place { operation.input.offset } else { operation.output.offset };
-        (end + operation.output_bytes(team.ranks))
-            .max(operation.input.offset + operation.input_bytes(team.ranks))
+        (end + operation.output_bytes(ranks)).max(operation.input.offset + operation.input_bytes(ranks))
     });
     let len_bytes = ends.max().unwrap_or(0) + GUARD_BYTES;
     let mut field = Field::new(&rig, len_bytes as usize, 1)?;
     let mut random = Random::new(2);
-    for operation in operations {
+    for (blocks, operation) in operations {
         rig.prepare(&[operation.dtype], &[operation.op]).into_iter().collect::<symmem::Result<()>>()?;
+        rig.comms.iter_mut().for_each(|comm| comm.prefer(Some(kind.1), *blocks));
         let plan = rig.comms[0].plan(kind.0, operation.count, operation.dtype, Some(operation.op))?;
         ensure!(plan.kernel.algorithm == kind.1, "{} ran instead", plan.kernel.name);
-        field.run(&mut rig, operation, &mut random).with_context(|| format!("{operation:?}"))?;
+        field.run(&mut rig, operation, &mut random).with_context(|| format!("{blocks:?}, {operation:?}"))?;
     }
     drop((field, rig, machine));
     context.forget_machines()
