@@ -73,6 +73,9 @@ impl Context {
             ..SimConfig::default()
         };
         change(&mut config);
+        // What a case wants is for each rank.
+        config.device_memory_bytes =
+            config.device_memory_bytes.saturating_mul(self.extent.ranks_per_gpu.into());
         Ok(SimMachine::new(config)?)
     }
 
