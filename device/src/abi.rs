@@ -8,8 +8,10 @@ use core::mem::{offset_of, size_of};
 
 /// Blocks that may meet at the barrier: the largest grid of a barrier kernel.
 pub const BARRIER_BLOCKS_MAX: u32 = 256;
-/// Blocks that own slots: the largest grid of a kernel whose flags travel with the data.
-pub const SLOT_BLOCKS_MAX: u32 = 128;
+/// Blocks that own LL slots: the largest grid of a kernel of LL packets.
+pub const LL_BLOCKS_MAX: u32 = 128;
+/// Blocks that own sentinel slots: the largest grid of a kernel that sends them.
+pub const SENTINEL_BLOCKS_MAX: u32 = 256;
 /// Bytes of one slot, of whichever protocol.
 pub const SLOT_BYTES: u64 = 16;
 /// Bytes of payload that one LL slot carries.
@@ -25,7 +27,9 @@ pub const SENTINEL_BUFFERS: u64 = 3;
 /// Sentinel epochs count from 0 to one less than this, a multiple of the buffers, and start again.
 pub const SENTINEL_EPOCHS: u32 = 3 << 30;
 /// Blocks that own scratch: the largest grid of a push kernel.
-pub const PUSH_BLOCKS_MAX: u32 = 128;
+pub const PUSH_BLOCKS_MAX: u32 = 256;
+/// Regions of scratch that a sender has at a block, used by turns.
+pub const PUSH_TURNS: u32 = 3;
 /// Bytes of scratch in one rank's memory for messages that are pushed.
 pub const PUSH_SCRATCH_BYTES: u64 = 64 << 20;
 
@@ -131,8 +135,8 @@ pub struct DevBaseHeader {
     pub claim: u32,
     /// Bound of every wait in nanoseconds. Written by the host at init.
     pub timeout_ns: u64,
-    /// Fills the cache line.
-    pub reserved: [u64; 6],
+    /// Never written: what a thread loads that has nothing to load.
+    pub blank: [u64; 6],
 }
 
 /// Where the parts of `DevBase` lie, as a function of the number of ranks alone.
@@ -141,15 +145,15 @@ pub struct DevBaseHeader {
 /// |---|---|---|
 /// | header | [`DevBaseHeader`] | host, any rank |
 /// | barrier epochs | `u32[BARRIER_BLOCKS_MAX]` | this rank's block |
-/// | LL epochs | `u32[SLOT_BLOCKS_MAX]` | this rank's block |
-/// | 128-bit LL epochs | `u32[SLOT_BLOCKS_MAX]` | this rank's block |
-/// | sentinel states | `{epoch, extent: u32}[SLOT_BLOCKS_MAX]` | this rank's block |
+/// | LL epochs | `u32[LL_BLOCKS_MAX]` | this rank's block |
+/// | 128-bit LL epochs | `u32[LL_BLOCKS_MAX]` | this rank's block |
+/// | sentinel states | `{epoch, extent: u32}[SENTINEL_BLOCKS_MAX]` | this rank's block |
 /// | scratch turns | `u32[PUSH_BLOCKS_MAX]` | this rank's block |
 /// | barrier inboxes | `u32[BARRIER_BLOCKS_MAX][n_ranks]` | the sender |
-/// | LL slots | `[SLOT_BLOCKS_MAX][LL_BANKS][n_ranks][slots]` × 16 bytes | the sender |
+/// | LL slots | `[LL_BLOCKS_MAX][LL_BANKS][n_ranks][slots]` × 16 bytes | the sender |
 /// | 128-bit LL slots | as LL slots | the sender |
-/// | sentinel slots | `[SLOT_BLOCKS_MAX][SENTINEL_BUFFERS][n_ranks][slots]` × 16 bytes | the sender |
-/// | scratch | `[PUSH_BLOCKS_MAX][2][n_ranks][scratch_packs]` × 16 bytes | the sender |
+/// | sentinel slots | `[SENTINEL_BLOCKS_MAX][SENTINEL_BUFFERS][n_ranks][slots]` × 16 bytes | the sender |
+/// | scratch | `[PUSH_BLOCKS_MAX][PUSH_TURNS][n_ranks − 1][scratch_packs]` × 16 bytes | the sender |
 ///
 /// All but the scratch starts as zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,19 +184,19 @@ impl DevBaseLayout {
     /// Offset of the 128-bit LL epoch of `block`.
     #[inline(always)]
     pub const fn ll_128_epoch_offset(self, block: u32) -> u64 {
-        self.ll_epoch_offset(SLOT_BLOCKS_MAX) + block as u64 * 4
+        self.ll_epoch_offset(LL_BLOCKS_MAX) + block as u64 * 4
     }
 
     /// Offset of the sentinel state of `block`: its epoch, and how many slots of each half that epoch used.
     #[inline(always)]
     pub const fn sentinel_state_offset(self, block: u32) -> u64 {
-        self.ll_128_epoch_offset(SLOT_BLOCKS_MAX) + block as u64 * 8
+        self.ll_128_epoch_offset(LL_BLOCKS_MAX) + block as u64 * 8
     }
 
-    /// Offset of the word that says which half of its scratch `block` uses next.
+    /// Offset of the word that says whose turn it is in the scratch of `block`.
     #[inline(always)]
     pub const fn push_turn_offset(self, block: u32) -> u64 {
-        self.sentinel_state_offset(SLOT_BLOCKS_MAX) + block as u64 * 4
+        self.sentinel_state_offset(SENTINEL_BLOCKS_MAX) + block as u64 * 4
     }
 
     /// Offset of the word in which `sender` tells `block` that it has arrived at the barrier.
@@ -204,7 +208,11 @@ impl DevBaseLayout {
     /// Slots in which one sender reaches one block in one epoch, by either LL protocol.
     #[inline(always)]
     pub const fn ll_slots_per_block(self) -> u32 {
-        if self.n_ranks <= 8 { 512 } else { 32 }
+        match self.n_ranks {
+            0..=2 => 1024,
+            3..=8 => 512,
+            _ => 32,
+        }
     }
 
     /// Slots in which one sender reaches one block in one sentinel epoch.
@@ -227,7 +235,7 @@ impl DevBaseLayout {
     /// Offset of the first 128-bit LL slot of `sender` for `block` in the bank of `epoch`.
     #[inline(always)]
     pub const fn ll_128_slots_offset(self, block: u32, epoch: u32, sender: u32) -> u64 {
-        self.ll_slots_offset(SLOT_BLOCKS_MAX, 0, 0) + self.ll_slot(block, epoch, sender) * SLOT_BYTES
+        self.ll_slots_offset(LL_BLOCKS_MAX, 0, 0) + self.ll_slot(block, epoch, sender) * SLOT_BYTES
     }
 
     /// Offset of the first sentinel slot of `sender` for `block` in the buffer of `epoch`.
@@ -235,31 +243,45 @@ impl DevBaseLayout {
     pub const fn sentinel_slots_offset(self, block: u32, epoch: u32, sender: u32) -> u64 {
         let buffer = block as u64 * SENTINEL_BUFFERS + (epoch as u64 % SENTINEL_BUFFERS);
         let slot = (buffer * self.n_ranks as u64 + sender as u64) * self.sentinel_slots_per_block() as u64;
-        self.ll_128_slots_offset(SLOT_BLOCKS_MAX, 0, 0) + slot * SLOT_BYTES
+        self.ll_128_slots_offset(LL_BLOCKS_MAX, 0, 0) + slot * SLOT_BYTES
     }
 
     /// Bytes from the start on that hold zeros before the first kernel.
     #[inline(always)]
     pub const fn zeroed_bytes(self) -> u64 {
-        self.sentinel_slots_offset(SLOT_BLOCKS_MAX, 0, 0)
+        self.sentinel_slots_offset(SENTINEL_BLOCKS_MAX, 0, 0)
     }
 
     /// Packs of 16 bytes of scratch in which one sender reaches one block in one turn: a whole number of cache lines.
     /// On the host; kernels are told, since a division would be a check and a trap.
     pub const fn scratch_packs(self) -> u32 {
-        (PUSH_SCRATCH_BYTES / (2 * PUSH_BLOCKS_MAX as u64 * self.n_ranks as u64 * SLOT_BYTES)) as u32 & !7
+        (PUSH_SCRATCH_BYTES / (PUSH_TURNS as u64 * PUSH_BLOCKS_MAX as u64 * self.n_senders() * SLOT_BYTES))
+            as u32
+            & !7
     }
 
-    /// Offset of the scratch of `sender` for `block` in a turn, 0 or 1.
+    /// Offset in `owner`'s memory of the scratch of `sender`, another rank, for `block` in a turn, below [`PUSH_TURNS`].
     #[inline(always)]
-    pub const fn scratch_offset(self, scratch_packs: u32, block: u32, turn: u32, sender: u32) -> u64 {
-        let region = (block as u64 * 2 + turn as u64) * self.n_ranks as u64 + sender as u64;
+    pub const fn scratch_offset(
+        self,
+        scratch_packs: u32,
+        block: u32,
+        turn: u32,
+        (owner, sender): (u32, u32),
+    ) -> u64 {
+        let place = sender - (sender > owner) as u32;
+        let region = (block as u64 * PUSH_TURNS as u64 + turn as u64) * self.n_senders() + place as u64;
         self.zeroed_bytes() + region * scratch_packs as u64 * SLOT_BYTES
     }
 
     /// Bytes of `DevBase`.
     pub const fn len_bytes(self) -> u64 {
-        self.scratch_offset(self.scratch_packs(), PUSH_BLOCKS_MAX, 0, 0)
+        self.scratch_offset(self.scratch_packs(), PUSH_BLOCKS_MAX, 0, (0, 0))
+    }
+
+    /// Ranks that store into the scratch of one.
+    const fn n_senders(self) -> u64 {
+        if self.n_ranks > 1 { self.n_ranks as u64 - 1 } else { 1 }
     }
 
     const fn ll_offset(self) -> u64 {

@@ -5,8 +5,8 @@
 //!
 //! Ordering. What any thread of the block did before [`Barrier::sync`] happens before the block barrier at its start
 //! (`bar.red` orders the threads of a block, PTX ISA 8.9.5), hence before the `st.release.sys` of each arriving thread,
-//! which is cumulative. The waiting thread reads that word with a relaxed load and then fences: release and acquire
-//! patterns that synchronise (PTX ISA 8.9.2). The block barrier at the end hands the order on to all threads of the
+//! which is cumulative. The waiting thread polls that word by relaxed loads and then reads it by an acquiring one, which sees the
+//! same store or a later one of that peer's: release and acquire patterns that synchronise (PTX ISA 8.9.2). The block barrier at the end hands the order on to all threads of the
 //! block. So everything before the barrier on any rank happens before everything after it on every rank, block by block.
 
 use crate::abi::{DevBaseLayout, DevComm};
@@ -40,15 +40,40 @@ impl Barrier {
     /// A block in which a thread has given up does not arrive: its peers must not go on as if it had done its part.
     #[inline(always)]
     pub fn sync(&mut self, watch: &mut Watch, step: u32) -> bool {
+        self.arrive(watch) && self.wait(watch, step)
+    }
+
+    /// The first half of [`Self::sync`]: tells all ranks that this block is there, unless one of its threads has given up.
+    #[inline(always)]
+    pub fn arrive(&self, watch: &Watch) -> bool {
         if thread::sync_threads_or(!watch.is_well()) {
             return false;
         }
-        let next = self.epoch.wrapping_add(intact!("barrier_epoch_step") as u32);
-        let mut distance = thread::thread_idx_x() + 1;
-        while distance < self.team.n_ranks() {
-            self.meet(self.team.neighbour(distance), next, watch, step);
-            distance += thread::block_dim_x();
-        }
+        self.for_my_peers(|peer| {
+            let theirs =
+                self.team.address(peer, self.layout.barrier_inbox_offset(self.block, self.team.rank()));
+            // SAFETY: `DevBase` of every rank is mapped for this device.
+            unsafe { ptx::st_release_sys_b32(theirs, self.next()) };
+        });
+        true
+    }
+
+    /// The second half: waits until all ranks have arrived. Behind one [`Self::arrive`].
+    #[inline(always)]
+    pub fn wait(&mut self, watch: &mut Watch, step: u32) -> bool {
+        let next = self.next();
+        self.for_my_peers(|peer| {
+            let mine = self.team.own_address(self.layout.barrier_inbox_offset(self.block, peer));
+            watch.until(Awaited { peer, step, epoch: next }, || {
+                // SAFETY: `DevBase` is mapped.
+                let seen = unsafe { ptx::ld_relaxed_sys_b32(mine) };
+                // A peer may already be one barrier ahead; the distance is signed so that the words may wrap.
+                (seen.wrapping_sub(next) as i32 >= 0, seen)
+            });
+            // Reads what was seen, or what the peer wrote later: it orders like a fence here and costs less than one.
+            // SAFETY: as above.
+            unsafe { ptx::ld_acquire_sys_b32(mine) };
+        });
         self.epoch = next;
         !thread::sync_threads_or(!watch.is_well())
     }
@@ -63,19 +88,19 @@ impl Barrier {
         }
     }
 
-    /// Arrives at one peer and waits for it.
+    /// The epoch of the barrier to come.
     #[inline(always)]
-    fn meet(&self, peer: u32, next: u32, watch: &mut Watch, step: u32) {
-        let theirs = self.team.address(peer, self.layout.barrier_inbox_offset(self.block, self.team.rank()));
-        let mine = self.team.own_address(self.layout.barrier_inbox_offset(self.block, peer));
-        // SAFETY: `DevBase` of every rank is mapped for this device.
-        unsafe { ptx::st_release_sys_b32(theirs, next) };
-        watch.until(Awaited { peer, step, epoch: next }, || {
-            // SAFETY: as above.
-            let seen = unsafe { ptx::ld_relaxed_sys_b32(mine) };
-            // A peer may already be one barrier ahead; the distance is signed so that the words may wrap.
-            (seen.wrapping_sub(next) as i32 >= 0, seen)
-        });
-        ptx::fence_acq_rel_sys();
+    fn next(&self) -> u32 {
+        self.epoch.wrapping_add(intact!("barrier_epoch_step") as u32)
+    }
+
+    /// Calls `f` with each peer that this thread meets: most threads have none.
+    #[inline(always)]
+    fn for_my_peers(&self, mut f: impl FnMut(u32)) {
+        let mut distance = thread::thread_idx_x() + 1;
+        while distance < self.team.n_ranks() {
+            f(self.team.neighbour(distance));
+            distance += thread::block_dim_x();
+        }
     }
 }

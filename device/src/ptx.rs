@@ -89,6 +89,8 @@ loads! {
     ld_weak_b64 = "ld.global.b64" -> reg64 u64;
     /// 4 bytes, coherent between all devices and the host.
     ld_relaxed_sys_b32 = "ld.relaxed.sys.global.b32" -> reg32 u32;
+    /// 4 bytes, coherent between all devices and the host; nothing behind it is performed before it.
+    ld_acquire_sys_b32 = "ld.acquire.sys.global.b32" -> reg32 u32;
 }
 
 stores! {
@@ -141,6 +143,17 @@ pub unsafe fn st_relaxed_sys_b128(address: u64, value: [u64; 2]) {
             address = in(reg64) address, low = in(reg64) value[0], high = in(reg64) value[1],
             options(nostack, preserves_flags));
     }
+}
+
+/// `mov.b64`, which stays where it stands: what it moves is computed before whatever follows.
+#[inline(always)]
+pub fn mov_b64(value: u64) -> u64 {
+    let moved: u64;
+    // SAFETY: moves one register to another.
+    unsafe {
+        asm!("mov.b64 {moved}, {value};", moved = out(reg64) moved, value = in(reg64) value, options(nostack, preserves_flags));
+    }
+    moved
 }
 
 macro_rules! multimem_loads {

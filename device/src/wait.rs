@@ -64,14 +64,20 @@ impl Watch {
     pub fn until(&mut self, awaited: Awaited, mut poll: impl FnMut() -> (bool, u32)) {
         let mut polls = 0u32;
         let mut start_ns = 0u64;
+        if self.state != STATE_OK {
+            return;
+        }
         loop {
             let (has_come, seen) = poll();
-            if has_come || self.state != STATE_OK {
+            if has_come {
                 return;
             }
             polls += 1;
             if polls.is_multiple_of(POLLS_PER_LOOK) {
                 self.look(awaited, seen, &mut start_ns);
+                if self.state != STATE_OK {
+                    return;
+                }
             }
         }
     }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use symmem_builder::check::{KernelRule, Rules, check};
 use symmem_builder::{BuildError, Builder, Lto};
-use symmem_device::kernels::KERNELS;
+use symmem_device::kernels::{KERNELS, THREADS_MAX};
 
 /// The compute capabilities that the crate carries PTX for: 89 with only what 80 has not, 90 with all.
 pub(crate) const SMS: [u32; 3] = [80, 89, 90];
@@ -32,7 +32,9 @@ pub(crate) fn file_name(sm: u32) -> String {
 ///
 /// The crate does not compile, or its PTX breaks a rule.
 pub(crate) fn compile(device_dir: &Path) -> Result<(Vec<Module>, Vec<PathBuf>), BuildError> {
-    let builder = SMS.iter().fold(Builder::new(device_dir).lto(Lto::Off), |builder, &sm| builder.sm(sm));
+    let builder = SMS
+        .iter()
+        .fold(Builder::new(device_dir).lto(Lto::Off).threads_max(THREADS_MAX), |builder, &sm| builder.sm(sm));
     let artifacts = builder.build()?;
     let modules = artifacts.modules.into_iter();
     let modules = modules.map(|made| checked(made.sm, made.text, &made.path, "mend the device crate"));

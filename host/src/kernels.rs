@@ -1,6 +1,7 @@
 //! The kernels of this crate, loaded on one device, set by set.
 
 use crate::backend::{FunctionHandle, LaunchShape, ModuleHandle};
+use crate::collectives::ByAlgorithm;
 use crate::kernels_ptx::{KernelSet, ptx_for, sm_for};
 use crate::machine::Device;
 use crate::stream::Stream;
@@ -11,7 +12,7 @@ use symmem_device::abi::CollectiveArgs;
 use symmem_device::kernels::{Collective, Dtype, KERNELS, KernelSpec, Op, WAITS_ITSELF_SM_MIN};
 
 /// Most threads per block that any kernel is launched with.
-pub(crate) const THREADS_MAX: u32 = 512;
+pub(crate) use symmem_device::kernels::THREADS_MAX;
 
 /// The kernels of one device that are loaded. Sets are added while launches go on.
 #[derive(Debug)]
@@ -43,9 +44,8 @@ pub(crate) struct LoadedSet {
     module: Module,
     /// Kernels by their place in the table.
     functions: Vec<(usize, FunctionHandle)>,
-    /// Blocks of [`THREADS_MAX`] threads that are resident at once, of whichever kernel, on this rank's share of the
-    /// device.
-    pub(crate) blocks_max: u32,
+    /// Blocks of [`THREADS_MAX`] threads of each that are resident at once on this rank's share of the device.
+    pub(crate) blocks_max: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -102,10 +102,11 @@ impl Kernels {
         missing.map(|set| self.load_set(*set)).collect()
     }
 
-    /// Takes over what all ranks have loaded; `blocks_max` is what they agreed on, set by set.
+    /// Takes over what all ranks have loaded; `blocks_max` is what they agreed on, kernel by kernel.
     pub(crate) fn keep(&self, loaded: Vec<LoadedSet>, blocks_max: &[u32]) {
-        for (set, &blocks_max) in loaded.into_iter().zip(blocks_max) {
-            for (place, function) in set.functions {
+        let mut blocks_max = blocks_max.iter();
+        for set in loaded {
+            for ((place, function), &blocks_max) in set.functions.into_iter().zip(&mut blocks_max) {
                 // A set is loaded once, by the one worker.
                 let _first = self.ready[place].set(Ready { function, blocks_max });
             }
@@ -113,20 +114,26 @@ impl Kernels {
         }
     }
 
-    /// Blocks of [`THREADS_MAX`] threads that every rank can have resident at once, of whichever kernel does this.
+    /// Blocks of [`THREADS_MAX`] threads that every rank can have resident at once, of each algorithm's kernel for this; 0
+    /// where there is none.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotPrepared`] if there are kernels for it and they are not loaded.
-    pub(crate) fn blocks_max(&self, collective: Collective, dtype: Dtype, op: Option<Op>) -> Result<u32> {
-        let mut least = u32::MAX;
+    pub(crate) fn blocks_max(
+        &self,
+        collective: Collective,
+        dtype: Dtype,
+        op: Option<Op>,
+    ) -> Result<ByAlgorithm> {
+        let mut blocks_max = ByAlgorithm::default();
         for (place, spec) in KERNELS.iter().enumerate() {
             if spec.sm_min <= self.sm && spec.does(collective, dtype, op) {
                 let ready = self.ready[place].get().ok_or_else(|| self.not_prepared(spec))?;
-                least = least.min(ready.blocks_max);
+                blocks_max[spec.algorithm as usize] = ready.blocks_max;
             }
         }
-        Ok(least)
+        Ok(blocks_max)
     }
 
     /// Launches one kernel.
@@ -153,16 +160,16 @@ impl Kernels {
         })?;
         let handle = backend.module_load(self.device.index(), &ptx.text(), &origin)?;
         let module = Module { device: self.device.clone(), set, handle };
-        let (mut functions, mut blocks_max) = (Vec::new(), u32::MAX);
+        let (mut functions, mut blocks_max) = (Vec::new(), Vec::new());
         for (place, spec) in KERNELS.iter().enumerate() {
             if spec.sm_min <= self.sm && KernelSet::of(spec) == set {
                 let function = backend.function(handle, spec.name)?;
                 let per_multiprocessor = backend.resident_blocks(function, THREADS_MAX, 0)?;
-                blocks_max = blocks_max.min(per_multiprocessor * self.n_multiprocessors / self.n_sharers);
+                blocks_max.push(per_multiprocessor * self.n_multiprocessors / self.n_sharers);
                 functions.push((place, function));
             }
         }
-        if blocks_max == 0 {
+        if blocks_max.contains(&0) {
             let what = format!("{} ranks on device {}", self.n_sharers, self.device.index());
             let hint = "it has no room for a block of each, and every rank waits for all others".into();
             return Err(ErrorKind::Unsupported { what, hint }.into());

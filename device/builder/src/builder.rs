@@ -1,5 +1,6 @@
 //! Stage one: a device crate becomes one PTX module per SM.
 
+use crate::bounds::limit_threads;
 use crate::command::{self, Lto, Request};
 use crate::error::{BuildError, Result};
 use crate::merge::merge;
@@ -46,6 +47,7 @@ pub struct Builder {
     ptx_version: u32,
     lto: Lto,
     cfgs: Vec<String>,
+    threads_max: Option<u32>,
 }
 
 impl Builder {
@@ -58,6 +60,7 @@ impl Builder {
             ptx_version: 84,
             lto: Lto::Fat,
             cfgs: Vec::new(),
+            threads_max: None,
         }
     }
 
@@ -88,6 +91,14 @@ impl Builder {
     #[must_use]
     pub fn cfg(mut self, cfg: &str) -> Self {
         self.cfgs.push(cfg.into());
+        self
+    }
+
+    /// Most threads of a block of any kernel (`.maxntid`): the assembler gives a thread no more registers than a block of
+    /// so many can have. By default it gives what it likes, and large blocks may not be launchable.
+    #[must_use]
+    pub fn threads_max(mut self, threads: u32) -> Self {
+        self.threads_max = Some(threads);
         self
     }
 
@@ -202,6 +213,7 @@ impl Compilation {
             pieces.iter().try_for_each(remove)?;
         }
         let text = read(&made)?;
+        let text = builder.threads_max.map_or(text.clone(), |threads| limit_threads(&text, threads));
         remove(&unfinished)?;
         // With conditions the crate is another one, which must not take the place of the plain one.
         let variant = if builder.cfgs.is_empty() { String::new() } else { format!("_{identity:016x}") };

@@ -27,6 +27,7 @@
 //! | [`rust_src`] | where the source of `core` comes from |
 //! | [`select`] | a module divided by its kernels |
 
+pub mod bounds;
 pub mod check;
 pub mod command;
 pub mod environment;

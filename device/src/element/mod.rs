@@ -38,6 +38,14 @@ impl Unit for Byte {
     const BYTES: u64 = 1;
 }
 
+/// Four of them at a time.
+#[derive(Clone, Copy)]
+pub struct FourBytes;
+
+impl Unit for FourBytes {
+    const BYTES: u64 = 4;
+}
+
 /// An element type. Its values in memory are bits; arithmetic is done in [`Self::Wide`].
 pub trait Element: Unit {
     /// What one element accumulates in.

@@ -10,11 +10,16 @@
     reason = "a thread's slots are registers, unrolled over `n`; iterators over them make more code"
 )]
 
-use crate::abi::CollectiveArgs;
+use crate::abi::{CollectiveArgs, DevBaseHeader};
 use crate::element::{Pack, Unit};
+use crate::ptx;
 use crate::span::{load_unit, load_whole, store_unit, store_whole};
 use crate::team::{SymPtr, Team};
 use crate::thread;
+use core::mem::offset_of;
+
+/// Where `DevBase` holds words that nobody writes.
+const BLANK_OFFSET: u64 = offset_of!(DevBaseHeader, blank) as u64;
 
 /// A range of the message, cut into slots of `slot_bytes` (8, 12 or 16).
 #[derive(Clone, Copy)]
@@ -78,14 +83,31 @@ impl Part {
         (start, end - start)
     }
 
-    /// Whether the slots from `first` to `last` are whole, and their bytes at multiples of an access in `memory`.
+    /// Where `n_slots` slots from `first` on lie in `memory` of `rank`.
     #[inline(always)]
-    fn are_whole(&self, memory: SymPtr<u8>, first: u64, last: u64) -> bool {
-        let start = (first * self.slot_bytes).wrapping_sub(self.lead_bytes);
-        let is_aligned = (memory.offset() + start) & access_mask(self.slot_bytes) == 0;
-        let is_first = first == 0 && self.lead_bytes > 0;
-        is_aligned && !is_first && (last + 1) * self.slot_bytes - self.lead_bytes <= self.len_bytes
+    fn view(&self, memory: SymPtr<u8>, team: Team, rank: u32, first: u64, n_slots: u32) -> View {
+        let before = first * self.slot_bytes;
+        let base = memory.at(team, rank).wrapping_add(before).wrapping_sub(self.lead_bytes);
+        let there_bytes = (self.len_bytes + self.lead_bytes).saturating_sub(before);
+        let there_bytes = there_bytes.min(n_slots as u64 * self.slot_bytes) as u32;
+        let is_aligned = base & access_mask(self.slot_bytes) == 0;
+        View {
+            base,
+            whole_from: (first == 0 && self.lead_bytes > 0) as u32,
+            whole_to: if is_aligned { there_bytes / self.slot_bytes as u32 } else { 0 },
+        }
     }
+}
+
+/// Slots of a part in the memory of one rank. The same for all threads of a block.
+#[derive(Clone, Copy)]
+struct View {
+    /// Address of the first slot, which may start before the part does.
+    base: u64,
+    /// The first slot that one access moves: it is whole, and aligned.
+    whole_from: u32,
+    /// The slot behind the last such.
+    whole_to: u32,
 }
 
 /// Low bits of an address that are 0 where one access moves a slot; one of 12 bytes goes by three.
@@ -153,14 +175,14 @@ impl<const N: usize> Tile<N> {
         self.index(n) < self.len()
     }
 
-    /// All of [`Self::has`].
+    /// Slots that this thread has: its first ones.
     #[inline(always)]
-    pub(super) fn wanted(&self) -> [bool; N] {
-        let mut wanted = [false; N];
+    pub(super) fn count(&self) -> u32 {
+        let mut count = 0;
         for n in 0..N {
-            wanted[n] = self.has(n);
+            count += self.has(n) as u32;
         }
-        wanted
+        count
     }
 
     /// Number in the part of this thread's `n`-th slot.
@@ -169,98 +191,150 @@ impl<const N: usize> Tile<N> {
         self.start + self.index(n) as u64
     }
 
-    /// Slots that this thread has.
-    #[inline(always)]
-    fn count(&self) -> u64 {
-        let mut count = 0;
-        for n in 0..N {
-            count += self.has(n) as u64;
-        }
-        count
-    }
-
-    /// Whether all of this thread's slots are there and whole.
-    #[inline(always)]
-    fn is_whole(&self, part: &Part, memory: SymPtr<u8>) -> bool {
-        self.has(N - 1) && part.are_whole(memory, self.slot(0), self.slot(N - 1))
-    }
-
-    /// Loads this thread's slots of a part from the input of `rank`. Slots that it does not have are 0, and so is what
-    /// slots lack.
+    /// Loads this thread's slots of a part from the input of `rank`. Those that it does not have hold whatever.
+    ///
+    /// The loads of whole slots stand in no branch: all are under way before the first is used, and before whatever is
+    /// loaded next. In place of slots that are not whole a thread loads the blank words of `DevBase`.
     #[inline(always)]
     pub(super) fn load<T: Unit>(&self, part: &Part, team: Team, rank: u32) -> [Pack; N] {
-        let base = part.input.at(team, rank);
-        if !self.is_whole(part, part.input) {
-            return self.load_units::<T>(part, base);
-        }
-        // No branch between the loads: all are under way before the first is used.
+        let slots = self.place(part, part.input, team, rank);
         let mut packs = [[0; 2]; N];
         for n in 0..N {
-            let start = self.slot(n) * part.slot_bytes - part.lead_bytes;
-            // SAFETY: the host checked that the input lies inside a window, and the slots are whole and aligned.
-            packs[n] = unsafe { load_whole(base + start, part.slot_bytes) };
+            let address = if slots.is_whole[n] { slots.address[n] } else { team.own_address(BLANK_OFFSET) };
+            // SAFETY: the host checked that the input lies inside a window, and the slot is whole and aligned; `DevBase`
+            // is mapped.
+            packs[n] = unsafe { load_whole(address, part.slot_bytes) };
         }
-        packs
+        if self.is_ragged(&slots) { self.load_units::<T>(part, &slots, team, rank, packs) } else { packs }
+    }
+
+    /// Where this thread's slots of a part go in the output of `rank`.
+    #[inline(always)]
+    pub(super) fn output(&self, part: &Part, team: Team, rank: u32) -> Slots<N> {
+        self.place(part, part.output, team, rank)
     }
 
     /// Stores this thread's slots of a part to the output of `rank`.
     #[inline(always)]
     pub(super) fn store<T: Unit>(&self, part: &Part, team: Team, rank: u32, packs: [Pack; N]) {
-        let base = part.output.at(team, rank);
-        if !self.is_whole(part, part.output) {
-            return self.store_units::<T>(part, base, packs);
-        }
+        self.store_at::<T>(part, &self.output(part, team, rank), team, rank, packs);
+    }
+
+    /// As [`Self::store`], to where [`Self::output`] said.
+    #[inline(always)]
+    pub(super) fn store_at<T: Unit>(
+        &self,
+        part: &Part,
+        slots: &Slots<N>,
+        team: Team,
+        rank: u32,
+        packs: [Pack; N],
+    ) {
         for n in 0..N {
-            let start = self.slot(n) * part.slot_bytes - part.lead_bytes;
-            // SAFETY: as in `load`, for the output; the algorithm says that no other thread writes the slots.
-            unsafe { store_whole(base + start, part.slot_bytes, packs[n]) }
+            if slots.is_whole[n] {
+                // SAFETY: as in `load`, for the output; the algorithm says that no other thread writes the slots.
+                unsafe { store_whole(slots.address[n], part.slot_bytes, packs[n]) }
+            }
+        }
+        if self.is_ragged(slots) {
+            self.store_units::<T>(part, slots, part.output.at(team, rank), packs);
         }
     }
 
-    /// Loads whatever of its slots this thread has, unit by unit: at ragged ends and odd offsets. One short loop for all
-    /// slots, so that the code of this rare case stays small.
     #[inline(always)]
-    fn load_units<T: Unit>(&self, part: &Part, base: u64) -> [Pack; N] {
-        let mut packs = [[0; 2]; N];
-        self.for_each_unit::<T>(part, |n, word, shift, start| {
-            // SAFETY: as in `load`, unit by unit.
-            let unit = unsafe { load_unit::<T>(base + start) } << shift;
-            for m in 0..N {
-                packs[m][0] |= if (m, 0) == (n, word) { unit } else { 0 };
-                packs[m][1] |= if (m, 1) == (n, word) { unit } else { 0 };
+    fn place(&self, part: &Part, memory: SymPtr<u8>, team: Team, rank: u32) -> Slots<N> {
+        let view = part.view(memory, team, rank, self.start, self.len());
+        let mut slots = Slots { address: [0; N], is_whole: [false; N] };
+        for n in 0..N {
+            let index = self.index(n);
+            slots.address[n] = view.base.wrapping_add(index as u64 * part.slot_bytes);
+            slots.is_whole[n] = index >= view.whole_from && index < view.whole_to;
+        }
+        slots
+    }
+
+    /// Whether this thread has slots that are not whole.
+    #[inline(always)]
+    fn is_ragged(&self, slots: &Slots<N>) -> bool {
+        let mut is_ragged = false;
+        for n in 0..N {
+            is_ragged |= self.has(n) & !slots.is_whole[n];
+        }
+        is_ragged
+    }
+
+    /// Loads those of this thread's slots that are not whole, unit by unit. The units of a slot are all under way before
+    /// the first is used; in place of those that are not of the part, blank ones are loaded.
+    #[inline(always)]
+    fn load_units<T: Unit>(
+        &self,
+        part: &Part,
+        slots: &Slots<N>,
+        team: Team,
+        rank: u32,
+        mut packs: [Pack; N],
+    ) -> [Pack; N] {
+        let base = part.input.at(team, rank);
+        let mut n = 0;
+        while n < self.count() as usize {
+            let (start, len_bytes) = part.piece(self.slot(n));
+            let mut pack = [0; 2];
+            let mut inside = 0;
+            while inside < part.slot_bytes {
+                let there = base + start + inside;
+                let address = if inside < len_bytes { there } else { team.own_address(BLANK_OFFSET) };
+                // SAFETY: as in `load`, unit by unit.
+                let unit = unsafe { load_unit::<T>(address) };
+                pack[inside as usize / 8] |= unit << (8 * (inside & 7));
+                inside += T::BYTES;
             }
-        });
+            for m in 0..N {
+                packs[m] = if m == n && !slots.is_whole[m] { pack } else { packs[m] };
+            }
+            n += 1;
+        }
         packs
     }
 
-    /// Stores whatever of its slots this thread has, unit by unit; see [`Self::load_units`].
+    /// Stores those of this thread's slots that are not whole, unit by unit, in one short loop, so that the code of this
+    /// rare case stays small.
     #[inline(always)]
-    fn store_units<T: Unit>(&self, part: &Part, base: u64, packs: [Pack; N]) {
-        self.for_each_unit::<T>(part, |n, word, shift, start| {
-            let mut found = 0;
-            for m in 0..N {
-                found |= if (m, 0) == (n, word) { packs[m][0] } else { 0 };
-                found |= if (m, 1) == (n, word) { packs[m][1] } else { 0 };
-            }
-            // SAFETY: as in `store`, unit by unit.
-            unsafe { store_unit::<T>(base + start, found >> shift) }
-        });
-    }
-
-    /// Calls `f` with each unit of this thread's slots: slot, word in it, place in the word in bits, place in the part in
-    /// bytes.
-    #[inline(always)]
-    fn for_each_unit<T: Unit>(&self, part: &Part, mut f: impl FnMut(usize, u64, u64, u64)) {
-        let end = self.count() * part.slot_bytes;
+    fn store_units<T: Unit>(&self, part: &Part, slots: &Slots<N>, base: u64, packs: [Pack; N]) {
+        let end = self.count() as u64 * part.slot_bytes;
         let mut at = 0;
         while at < end {
             let n = at / part.slot_bytes;
             let inside = at - n * part.slot_bytes;
             let (start, len_bytes) = part.piece(self.slot(n as usize));
-            if inside < len_bytes {
-                f(n as usize, inside / 8, 8 * (inside & 7), start + inside);
+            let (mut word, mut is_whole) = (0, false);
+            for m in 0..N {
+                word |= if (m as u64, 0) == (n, inside / 8) { packs[m][0] } else { 0 };
+                word |= if (m as u64, 1) == (n, inside / 8) { packs[m][1] } else { 0 };
+                is_whole |= (m as u64 == n) & slots.is_whole[m];
+            }
+            if inside < len_bytes && !is_whole {
+                // SAFETY: as in `store_at`, unit by unit.
+                unsafe { store_unit::<T>(base + start + inside, word >> (8 * (inside & 7))) }
             }
             at += T::BYTES;
         }
+    }
+}
+
+/// Where one thread's slots of a part lie in the memory of one rank.
+pub(super) struct Slots<const N: usize> {
+    address: [u64; N],
+    /// Whether one access moves the slot; not so those that the thread does not have.
+    is_whole: [bool; N],
+}
+
+impl<const N: usize> Slots<N> {
+    /// Has the addresses computed here, not where they are used, which may be later than there is time.
+    #[inline(always)]
+    pub(super) fn now(mut self) -> Self {
+        for n in 0..N {
+            self.address[n] = ptx::mov_b64(self.address[n]);
+        }
+        self
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn receive<P: Packets, const N: usize>(
     sender: u32,
     first: u32,
 ) -> [Pack; N] {
-    packets.receive(watch, sender, first + tile.index(0), thread::block_dim_x(), tile.wanted())
+    packets.receive(watch, sender, first + tile.index(0), thread::block_dim_x(), tile.count())
 }
 
 /// Folds this thread's own slots and those of all peers, in rank order.

@@ -50,6 +50,9 @@ use {
     push_scratch::{all_reduce_two_shot_push, reduce_scatter_push},
 };
 
+/// Most threads of a block of any kernel: registers are assigned for so many.
+pub const THREADS_MAX: u32 = 512;
+
 pub use names::{Algorithm, Collective, Dtype, Op};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use promises::{Promise, WAITS_ITSELF_SM_MIN};

@@ -45,7 +45,7 @@ const BETWEEN_BARRIERS: &[Promise] = &[
     some("st.global.v2.b64"),
     some("st.release.sys.global.b32"),
     some("ld.relaxed.sys.global.b32"),
-    some("fence.acq_rel.sys"),
+    some("ld.acquire.sys"),
     exactly(4, "bar.red.or.pred"),
 ];
 
@@ -55,7 +55,7 @@ const BEHIND_A_BARRIER: &[Promise] = &[
     some("st.global.v2.b64"),
     some("st.release.sys.global.b32"),
     some("ld.relaxed.sys.global.b32"),
-    some("fence.acq_rel.sys"),
+    some("ld.acquire.sys"),
     exactly(2, "bar.red.or.pred"),
 ];
 

@@ -28,7 +28,7 @@ pub(super) fn all_reduce_ll<T: Element, O: Reduction<T::Acc>>(args: &CollectiveA
 
 #[inline(always)]
 pub(super) fn all_reduce_ll_128<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<Ll128, T, O, 1>(args);
+    run::<Ll128, T, O, 2>(args);
 }
 
 #[inline(always)]
@@ -44,10 +44,10 @@ fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize>(args: &Coll
     if tile.is_empty() {
         return;
     }
-    // The first load is under way before anything waits for the epoch.
-    let mut own = tile.load::<T>(&message, team, team.rank());
     let mut watch = Watch::enter(&args.comm);
     let mut packets = P::begin(&args.comm);
+    // All three loads are under way before anything waits for one.
+    let mut own = tile.load::<T>(&message, team, team.rank());
     loop {
         let mut distance = 1;
         while distance < team.n_ranks() {
@@ -56,8 +56,9 @@ fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize>(args: &Coll
         }
         let is_last = tile.is_last();
         packets.turn([tile.len(), 0], is_last);
+        let output = tile.output(&message, team, team.rank()).now();
         let folded = fold_parts::<P, T, O, N>(&packets, &mut watch, &tile, team, own);
-        tile.store::<T>(&message, team, team.rank(), folded);
+        tile.store_at::<T>(&message, &output, team, team.rank(), folded);
         packets.retire();
         if is_last {
             break;

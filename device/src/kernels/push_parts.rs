@@ -31,7 +31,7 @@ pub(super) fn reduce_scatter_ll<T: Element, O: Reduction<T::Acc>>(args: &Collect
 
 #[inline(always)]
 pub(super) fn reduce_scatter_ll_128<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<Ll128, T, O, 1, false>(args);
+    run::<Ll128, T, O, 2, false>(args);
 }
 
 #[inline(always)]

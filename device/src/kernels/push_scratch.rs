@@ -12,15 +12,20 @@
 //! Two hops and, in an all-reduce, two more: stores, a barrier, stores, a barrier. A rank sends S·(n−1)/n bytes of a
 //! message of S bytes, in an all-reduce twice that. Stores run faster over NVLink than loads.
 //!
-//! What is larger than the scratch goes in rounds, each with a barrier. Each block has two halves of scratch and uses
-//! them by turns; the turn is kept from kernel to kernel.
+//! A message goes in rounds, each with a barrier: four of them, more if it is larger than the scratch. The stores of a
+//! round are under way before the block waits for the one before, so that the link does not idle at barriers:
 //!
-//! Ordering: stores into scratch happen before the barrier of their round, hence before the owner's loads. A half is
-//! written again two rounds later, which is behind the barrier of the round between, at which the owner's block arrived
-//! after its loads of the first; so there is no barrier on entry, and none on exit for the scratch's sake. What earlier
-//! kernels of a rank did with its output happens before its arrival at the first barrier, hence before any owner stores
-//! to it; those stores happen before the exit barrier. In place, a rank has loaded a slot of its input before it arrives
-//! at the round's barrier, behind which its owner stores there.
+//! ```text
+//!   push 0, arrive 0 │ push 1, wait 0, reduce 0, arrive 1 │ push 2, wait 1, reduce 1, arrive 2 │ … │ wait, reduce
+//! ```
+//!
+//! Ordering: stores into scratch happen before the arrival at the barrier of their round, hence before the owner's loads.
+//! Scratch has three regions, used by turns, and the turn is kept from kernel to kernel. A rank that pushes round m has
+//! waited for the barrier m − 2, at which every owner arrived after it had reduced round m − 3, the last of the same
+//! region; so there is no barrier on entry, and none on exit for the scratch's sake. What earlier kernels of a rank did
+//! with its output happens before its arrival at the first barrier, hence before any owner stores to it; those stores
+//! happen before the exit barrier. In place, a rank has loaded a slot of its input before it arrives at the round's
+//! barrier, behind which its owner stores there.
 
 #![expect(
     clippy::needless_range_loop,
@@ -28,7 +33,7 @@
 )]
 
 use super::cut::{Part, Tile};
-use crate::abi::{CollectiveArgs, DevBaseLayout, STEP_BARRIER_EXIT, STEP_BARRIER_PUSHED};
+use crate::abi::{CollectiveArgs, DevBaseLayout, PUSH_TURNS, STEP_BARRIER_EXIT, STEP_BARRIER_PUSHED};
 use crate::barrier::Barrier;
 use crate::element::{Element, Folded, Pack, Reduction, finish_all};
 use crate::ptx;
@@ -64,19 +69,28 @@ fn rounds<T: Element, O: Reduction<T::Acc>, const N: usize, const TO_ALL: bool>(
     let mut watch = Watch::enter(&args.comm);
     let mut barrier = Barrier::begin(&args.comm);
     let mut scratch = Scratch::begin(args);
-    let mut done = 0;
+    let round_packs = scratch.round_packs::<N>(args);
+    let (mut pushed, mut reduced) = (0, 0);
     let mut goes_on = true;
-    while goes_on && done < args.slots_per_block {
-        let round = Round::<TO_ALL> { args, scratch, first: done };
-        if watch.is_well() {
-            round.push::<T, N>();
+    while goes_on && reduced < args.slots_per_block {
+        let ahead = Round::<TO_ALL> { args, scratch, first: pushed, n_packs: round_packs };
+        let has_ahead = pushed < args.slots_per_block;
+        if has_ahead && watch.is_well() {
+            ahead.push::<T, N>();
         }
-        goes_on = barrier.sync(&mut watch, STEP_BARRIER_PUSHED);
-        if goes_on {
-            round.reduce::<T, O, N>();
+        if pushed > 0 {
+            let behind = Round { scratch: scratch.last(), first: reduced, ..ahead };
+            goes_on = barrier.wait(&mut watch, STEP_BARRIER_PUSHED);
+            if goes_on {
+                behind.reduce::<T, O, N>();
+            }
+            reduced += round_packs;
         }
-        scratch.turn ^= 1;
-        done += scratch.capacity;
+        if has_ahead {
+            goes_on = goes_on && barrier.arrive(&watch);
+            scratch = scratch.next();
+            pushed += round_packs;
+        }
     }
     if TO_ALL && goes_on && intact!("barrier_on_exit") {
         barrier.sync(&mut watch, STEP_BARRIER_EXIT);
@@ -92,9 +106,9 @@ struct Scratch {
     team: Team,
     layout: DevBaseLayout,
     block: u32,
-    /// The half to use, 0 or 1.
+    /// The region to use.
     turn: u32,
-    /// Packs that one sender can store in one round.
+    /// Packs of a region.
     capacity: u32,
 }
 
@@ -108,10 +122,29 @@ impl Scratch {
         Self { team, layout, block, turn, capacity: args.scratch_packs }
     }
 
+    /// Packs of one round: what makes four rounds, but no less than the block's threads move at once.
+    #[inline(always)]
+    fn round_packs<const N: usize>(&self, args: &CollectiveArgs) -> u32 {
+        let at_once = thread::block_dim_x() * N as u32;
+        args.slots_per_block.div_ceil(4).max(at_once).min(self.capacity)
+    }
+
+    /// For the round to come.
+    #[inline(always)]
+    fn next(self) -> Self {
+        Self { turn: if self.turn == PUSH_TURNS - 1 { 0 } else { self.turn + 1 }, ..self }
+    }
+
+    /// For the round before.
+    #[inline(always)]
+    fn last(self) -> Self {
+        Self { turn: if self.turn == 0 { PUSH_TURNS - 1 } else { self.turn - 1 }, ..self }
+    }
+
     /// Address of a pack of `sender` in the scratch of `owner`.
     #[inline(always)]
     fn address(&self, owner: u32, sender: u32, pack: u32) -> u64 {
-        let region = self.layout.scratch_offset(self.capacity, self.block, self.turn, sender);
+        let region = self.layout.scratch_offset(self.capacity, self.block, self.turn, (owner, sender));
         self.team.address(owner, region + pack as u64 * PACK_BYTES)
     }
 
@@ -131,6 +164,7 @@ struct Round<'a, const TO_ALL: bool> {
     args: &'a CollectiveArgs,
     scratch: Scratch,
     first: u32,
+    n_packs: u32,
 }
 
 impl<const TO_ALL: bool> Round<'_, TO_ALL> {
@@ -145,7 +179,7 @@ impl<const TO_ALL: bool> Round<'_, TO_ALL> {
 
     #[inline(always)]
     fn tile<const N: usize>(&self) -> Tile<N> {
-        Tile::of_round(self.args, self.first, self.scratch.capacity)
+        Tile::of_round(self.args, self.first, self.n_packs)
     }
 
     /// Stores each peer's part into its scratch.

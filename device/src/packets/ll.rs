@@ -165,16 +165,18 @@ impl<F: Format> Packets for Flagged<F> {
         sender: u32,
         index: u32,
         step: u32,
-        wanted: [bool; N],
+        count: u32,
     ) -> [Pack; N] {
         let mut slots = [([0; 2], self.epoch); N];
+        if count == 0 {
+            return [[0; 2]; N];
+        }
         watch.until(Awaited { peer: sender, step: STEP_RECEIVE, epoch: self.epoch }, || {
             for n in 0..N {
-                if wanted[n] {
-                    let address = self.team.own_address(self.slot_offset(sender, index + n as u32 * step));
-                    // SAFETY: `DevBase` is mapped and the caller's indices are below the layout's number of slots.
-                    slots[n] = unsafe { F::load(address, self.epoch) };
-                }
+                let slot = index + (n as u32).min(count - 1) * step;
+                // SAFETY: `DevBase` is mapped and the caller's indices are below the layout's number of slots.
+                slots[n] =
+                    unsafe { F::load(self.team.own_address(self.slot_offset(sender, slot)), self.epoch) };
             }
             let mut seen = self.epoch;
             for n in 0..N {

@@ -42,16 +42,18 @@ pub trait Packets: Sized {
     /// Sends a payload to slot `index` of `peer`.
     fn send(&self, peer: u32, index: u32, payload: Pack);
 
-    /// Receives the slots `index`, `index + step`, … of `sender`, as many as `wanted` names from the first on.
+    /// Receives the slots `index`, `index + step`, … of `sender`, `count` of them, at most `N`; the rest of the answer
+    /// holds whatever.
     ///
-    /// All of them are loaded before the first is looked at, so that `N` polls cost one round trip to memory.
+    /// All of them are loaded before the first is looked at, so that `N` polls cost one round trip to memory. No load
+    /// stands in a branch: in place of slots beyond the last the last is loaded again.
     fn receive<const N: usize>(
         &self,
         watch: &mut Watch,
         sender: u32,
         index: u32,
         step: u32,
-        wanted: [bool; N],
+        count: u32,
     ) -> [Pack; N];
 
     /// What is due between sends and receives, where it costs nothing. Executed by the whole block; `used` says how many

@@ -80,20 +80,22 @@ impl<T: Float> Packets for Sentinel<T> {
         sender: u32,
         index: u32,
         step: u32,
-        wanted: [bool; N],
+        count: u32,
     ) -> [Pack; N] {
         let mut slots = [[0u64; 2]; N];
+        if count == 0 {
+            return slots;
+        }
         watch.until(Awaited { peer: sender, step: STEP_RECEIVE, epoch: self.epoch }, || {
             let mut all_there = true;
             for n in 0..N {
-                if wanted[n] {
-                    let offset = self.slot_offset(self.epoch, sender, index + n as u32 * step);
-                    // SAFETY: `DevBase` is mapped and the caller's indices are below the layout's number of slots.
-                    slots[n] = unsafe { ptx::ld_relaxed_sys_v2_b64(self.team.own_address(offset)) };
-                }
+                let slot = index + (n as u32).min(count - 1) * step;
+                let address = self.team.own_address(self.slot_offset(self.epoch, sender, slot));
+                // SAFETY: `DevBase` is mapped and the caller's indices are below the layout's number of slots.
+                slots[n] = unsafe { ptx::ld_relaxed_sys_v2_b64(address) };
             }
             for n in 0..N {
-                all_there &= !wanted[n] | ((slots[n][0] != 0) & (slots[n][1] != 0));
+                all_there &= (slots[n][0] != 0) & (slots[n][1] != 0);
             }
             (all_there, 0)
         });

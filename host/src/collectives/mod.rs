@@ -5,7 +5,7 @@ mod launch;
 mod plan;
 mod reduce_scatter;
 
-pub use plan::{Capabilities, Plan, Problem, explain, plan};
+pub use plan::{ByAlgorithm, Capabilities, Plan, Problem, explain, plan};
 
 use crate::element::Element;
 use crate::stream::Stream;

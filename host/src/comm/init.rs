@@ -254,7 +254,7 @@ fn make_dev_base(
     let (backend, address) = (device.machine().backend(), space.address(rank, flat));
     backend.fill(device.index(), address, 0, DevBaseLayout::new(agreed.n_ranks).zeroed_bytes())?;
     let timeout_ns = agreed.timeout_ms.saturating_mul(1_000_000);
-    let header = DevBaseHeader { poison: 0, claim: 0, timeout_ns, reserved: [0; 6] };
+    let header = DevBaseHeader { poison: 0, claim: 0, timeout_ns, blank: [0; 6] };
     backend.write(device.index(), address, bytemuck::bytes_of(&header))?;
     Ok(backing)
 }

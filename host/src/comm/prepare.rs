@@ -41,11 +41,11 @@ pub(crate) fn load(kernels: &Kernels, bootstrap: &dyn Bootstrap, sets: &[KernelS
     let named: Vec<_> = named.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect();
     equal("the kernels to prepare", &named)?;
     let loaded = agree(bootstrap, "prepare: modules loaded", kernels.load(sets))?;
-    let own: Vec<u32> = loaded.iter().map(|set| set.blocks_max).collect();
+    let own: Vec<u32> = loaded.iter().flat_map(|set| set.blocks_max.iter().copied()).collect();
     let of_all = gather(bootstrap, "prepare: resident blocks", bytemuck::cast_slice(&own).to_vec())?;
     let of_all: Vec<Vec<u32>> = of_all.iter().map(|bytes| bytemuck::pod_collect_to_vec(bytes)).collect();
     let counts: Vec<_> = of_all.iter().map(Vec::len).collect();
-    equal("the number of sets of kernels that are not loaded yet", &counts)?;
+    equal("the number of kernels that are not loaded yet", &counts)?;
     let least = |place| of_all.iter().map(|its| its[place]).min().unwrap_or(1);
     kernels.keep(loaded, &(0..own.len()).map(least).collect::<Vec<_>>());
     Ok(())

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use symmem::symmetric::FlatOffset;
 use symmem::{Algorithm, Collective, Comm, CommConfig, Dtype, Machine, Op, Stream};
 use symmem_device::abi::{
-    BARRIER_BLOCKS_MAX, DevBaseLayout, SENTINEL_BUFFERS, SENTINEL_EPOCHS, SLOT_BLOCKS_MAX,
+    BARRIER_BLOCKS_MAX, DevBaseLayout, LL_BLOCKS_MAX, SENTINEL_BLOCKS_MAX, SENTINEL_BUFFERS, SENTINEL_EPOCHS,
 };
 
 /// Where the epochs are set before the crossing.
@@ -167,8 +167,8 @@ fn set_epochs(rig: &Rig, epoch: u32) -> Result<()> {
     let n_inboxes = BARRIER_BLOCKS_MAX * rig.n_ranks();
     let words = |value: u32, n: u32| vec![value; n as usize];
     let parts = [
-        (layout.ll_epoch_offset(0), words(epoch, SLOT_BLOCKS_MAX)),
-        (layout.ll_128_epoch_offset(0), words(epoch, SLOT_BLOCKS_MAX)),
+        (layout.ll_epoch_offset(0), words(epoch, LL_BLOCKS_MAX)),
+        (layout.ll_128_epoch_offset(0), words(epoch, LL_BLOCKS_MAX)),
         (layout.barrier_epoch_offset(0), words(epoch, BARRIER_BLOCKS_MAX)),
         (layout.barrier_inbox_offset(0, 0), words(epoch, n_inboxes)),
     ];
@@ -188,7 +188,7 @@ fn set_epochs(rig: &Rig, epoch: u32) -> Result<()> {
 fn set_sentinel_epochs(comm: &Comm, layout: DevBaseLayout) -> Result<()> {
     let (backend, index) = (seam(comm.device().machine()), comm.device().index());
     let address = comm.space().address(comm.rank(), FlatOffset::new(layout.sentinel_state_offset(0)));
-    let mut states = vec![[0u32; 2]; SLOT_BLOCKS_MAX as usize];
+    let mut states = vec![[0u32; 2]; SENTINEL_BLOCKS_MAX as usize];
     backend.read(index, address, bytemuck::cast_slice_mut(&mut states))?;
     for [epoch, _] in &mut states {
         *epoch = SENTINEL_EPOCHS - 6 + *epoch % SENTINEL_BUFFERS as u32;

@@ -34,8 +34,8 @@ pub struct Problem {
 pub struct Capabilities {
     /// The least compute capability of a rank, as major × 10 + minor.
     pub sm: u32,
-    /// Blocks of the largest size that every rank can have resident at once.
-    pub blocks_max: u32,
+    /// Blocks of the largest size that every rank can have resident at once, of each algorithm's kernel.
+    pub blocks_max: ByAlgorithm,
     /// The algorithm to use wherever a kernel of it exists.
     pub algorithm: Option<Algorithm>,
     /// Blocks per launch, if they are not to be chosen.
@@ -43,6 +43,9 @@ pub struct Capabilities {
     /// Most threads per block, if they are not to be chosen.
     pub threads: Option<u32>,
 }
+
+/// A number for each algorithm, in the order of [`Algorithm::ALL`].
+pub type ByAlgorithm = [u32; Algorithm::ALL.len()];
 
 /// A choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,14 +210,13 @@ fn shape(algorithm: Algorithm, bytes: u64, problem: &Problem) -> LaunchShape {
         .map(|threads| u64::from(threads.min(limit.clamp(least, THREADS_MAX))));
     let small_blocks = threads_wanted.div_ceil(threads_min).min(form.blocks_small.into());
     let threads = threads_wanted.div_ceil(small_blocks).next_multiple_of(32).clamp(threads_min, threads_max);
-    let blocks = limited(threads_wanted.div_ceil(threads), form.blocks_max, problem);
+    let capabilities = &problem.capabilities;
+    // Blocks of the largest size leave as many registers to twice as many of half the size.
+    let resident = capabilities.blocks_max[algorithm as usize] * (THREADS_MAX / threads as u32);
+    let wanted = capabilities.ctas.map_or(threads_wanted.div_ceil(threads), u64::from);
+    // Never more blocks than can be resident, since a block waits for its peers.
+    let blocks = wanted.clamp(1, form.blocks_max.min(resident).max(1).into()) as u32;
     LaunchShape { blocks, threads: threads as u32, shared_bytes: 0, waits_itself: false }
-}
-
-/// Never more blocks than can be resident, since a block waits for its peers.
-fn limited(blocks: u64, algorithm_max: u32, problem: &Problem) -> u32 {
-    let wanted = problem.capabilities.ctas.map_or(blocks, u64::from);
-    wanted.clamp(1, algorithm_max.min(problem.capabilities.blocks_max).max(1).into()) as u32
 }
 
 #[cfg(test)]
@@ -235,7 +237,13 @@ mod tests {
             dtype,
             op: (collective != Collective::AllGather).then_some(op),
             n_ranks,
-            capabilities: Capabilities { sm: 90, blocks_max, algorithm, ctas: limits.0, threads: limits.1 },
+            capabilities: Capabilities {
+                sm: 90,
+                blocks_max: [blocks_max; Algorithm::ALL.len()],
+                algorithm,
+                ctas: limits.0,
+                threads: limits.1,
+            },
         })
     }
 
@@ -245,7 +253,8 @@ mod tests {
         fn plans_are_launchable(problem in problem()) {
             let plan = plan(&problem).expect("every combination has a kernel");
             let blocks = plan.shape.blocks;
-            prop_assert!(blocks >= 1 && blocks <= problem.capabilities.blocks_max);
+            let resident = problem.capabilities.blocks_max[0] * (THREADS_MAX / plan.shape.threads);
+            prop_assert!(blocks >= 1 && blocks <= resident);
             prop_assert!(plan.shape.threads.is_multiple_of(32) && plan.shape.threads <= THREADS_MAX);
             prop_assert!(plan.shape.threads >= problem.n_ranks);
             prop_assert!(blocks <= form_of(plan.kernel.algorithm).blocks_max);
@@ -256,7 +265,13 @@ mod tests {
     }
 
     fn on_two(collective: Collective, count: u64, dtype: Dtype, algorithm: Option<Algorithm>) -> Problem {
-        let capabilities = Capabilities { sm: 90, blocks_max: 132, algorithm, ctas: None, threads: None };
+        let capabilities = Capabilities {
+            sm: 90,
+            blocks_max: [132; Algorithm::ALL.len()],
+            algorithm,
+            ctas: None,
+            threads: None,
+        };
         let op = (collective != Collective::AllGather).then_some(Op::Sum);
         Problem { collective, count, dtype, op, n_ranks: 2, capabilities }
     }

@@ -2,8 +2,8 @@
 //! not measured.
 
 use symmem_device::abi::{
-    BARRIER_BLOCKS_MAX, LL_128_PAYLOAD_BYTES, LL_PAYLOAD_BYTES, PUSH_BLOCKS_MAX, SENTINEL_PAYLOAD_BYTES,
-    SLOT_BLOCKS_MAX,
+    BARRIER_BLOCKS_MAX, LL_128_PAYLOAD_BYTES, LL_BLOCKS_MAX, LL_PAYLOAD_BYTES, PUSH_BLOCKS_MAX,
+    SENTINEL_BLOCKS_MAX, SENTINEL_PAYLOAD_BYTES,
 };
 use symmem_device::kernels::{Algorithm, Collective};
 
@@ -26,12 +26,12 @@ pub(crate) struct Form {
 
 /// The form of an algorithm's kernels.
 pub(crate) fn form_of(algorithm: Algorithm) -> Form {
-    let packets = |slot_bytes, is_divided, blocks_small| Form {
+    let packets = |slot_bytes, is_divided, blocks_small, blocks_max| Form {
         slot_bytes,
         is_divided,
         threads: (128, 512),
         blocks_small,
-        blocks_max: SLOT_BLOCKS_MAX,
+        blocks_max,
         slots_per_thread: 1,
     };
     let between_barriers = |is_divided, threads, slots_per_thread, blocks_max: u32| Form {
@@ -39,15 +39,15 @@ pub(crate) fn form_of(algorithm: Algorithm) -> Form {
         is_divided,
         threads: (threads, threads),
         blocks_small: 1,
-        blocks_max: blocks_max.min(128),
+        blocks_max,
         slots_per_thread,
     };
     match algorithm {
-        Algorithm::Ll => packets(LL_PAYLOAD_BYTES, false, 64),
-        Algorithm::Ll128 => packets(LL_128_PAYLOAD_BYTES, false, 64),
-        Algorithm::LlTwoShot => packets(LL_PAYLOAD_BYTES, true, 64),
-        Algorithm::Sentinel => packets(SENTINEL_PAYLOAD_BYTES, false, 128),
-        Algorithm::SentinelTwoShot => packets(SENTINEL_PAYLOAD_BYTES, true, 64),
+        Algorithm::Ll => packets(LL_PAYLOAD_BYTES, false, 64, LL_BLOCKS_MAX),
+        Algorithm::Ll128 => packets(LL_128_PAYLOAD_BYTES, false, 64, LL_BLOCKS_MAX),
+        Algorithm::LlTwoShot => packets(LL_PAYLOAD_BYTES, true, 64, LL_BLOCKS_MAX),
+        Algorithm::Sentinel => packets(SENTINEL_PAYLOAD_BYTES, false, 64, SENTINEL_BLOCKS_MAX),
+        Algorithm::SentinelTwoShot => packets(SENTINEL_PAYLOAD_BYTES, true, 64, SENTINEL_BLOCKS_MAX),
         Algorithm::TwoShotLdSt => between_barriers(true, 512, 2, BARRIER_BLOCKS_MAX),
         Algorithm::Ld | Algorithm::St => between_barriers(false, 512, 2, BARRIER_BLOCKS_MAX),
         Algorithm::TwoShotPush => between_barriers(true, 256, 2, PUSH_BLOCKS_MAX),

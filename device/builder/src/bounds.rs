@@ -1,0 +1,30 @@
+//! Launch bounds, which rustc has no word for.
+
+/// The text with `.maxntid` at every kernel, so that the assembler leaves registers for blocks of `threads_max` threads
+/// (PTX ISA 11.4.2). A kernel that bears the directive keeps its own.
+pub fn limit_threads(text: &str, threads_max: u32) -> String {
+    let mut limited = String::with_capacity(text.len());
+    let mut is_head = false;
+    for line in text.split_inclusive('\n') {
+        is_head |= line.contains(".entry ");
+        if is_head && line.starts_with('{') {
+            limited.push_str(&format!(".maxntid {threads_max}\n"));
+        }
+        is_head &= !line.starts_with(['{', '.']) || line.contains(".entry ");
+        limited.push_str(line);
+    }
+    limited
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_is_bounded_once_and_functions_are_not() {
+        let head = ".version 8.4\n.visible .entry a(\n\t.param .b64 a_param_0\n)\n{\n\tret;\n}\n";
+        let rest = ".visible .entry b()\n.maxntid 64\n{\n\tret;\n}\n.visible .func c()\n{\n\tret;\n}\n";
+        let limited = limit_threads(&format!("{head}{rest}"), 512);
+        assert_eq!(limited, format!("{}{rest}", head.replace(")\n{", ")\n.maxntid 512\n{")));
+    }
+}
