@@ -11,38 +11,46 @@ pub(crate) struct Case {
     pub(crate) dtype: Dtype,
     /// `None` for collectives that do not reduce.
     pub(crate) op: Option<Op>,
-    /// Elements of the message in an all-reduce, of one rank's part in every other collective.
+    /// Elements of the message in an all-reduce or a broadcast, of one rank's part in every other collective.
     pub(crate) count: u64,
     pub(crate) n_ranks: u32,
 }
 
 impl Case {
-    /// Bytes of the message in an all-reduce, of one rank's part in every other collective.
+    /// Bytes of the message in an all-reduce or a broadcast, of one rank's part in every other collective.
     pub(crate) fn part_bytes(&self) -> u64 {
         self.count * self.dtype.bytes()
     }
 
-    /// The size in nccl-tests' sense: the buffer of an all-reduce, the parts of all ranks in every other collective.
+    /// The size in nccl-tests' sense: the buffer of an all-reduce or a broadcast, the parts of all ranks in every other collective.
     pub(crate) fn bytes_total(&self) -> u64 {
         self.part_bytes() * self.parts()
     }
 
     /// Bytes of one rank's input.
     pub(crate) fn input_bytes(&self) -> u64 {
-        if self.collective == Collective::AllGather { self.part_bytes() } else { self.bytes_total() }
+        self.part_bytes() * u64::from(self.collective.parts(self.n_ranks).0)
     }
 
     /// Bytes of one rank's output.
     pub(crate) fn output_bytes(&self) -> u64 {
-        if self.collective == Collective::AllGather { self.bytes_total() } else { self.part_bytes() }
+        self.part_bytes() * u64::from(self.collective.parts(self.n_ranks).1)
     }
 
     /// Parts that the larger of input and output consists of.
     pub(crate) fn parts(&self) -> u64 {
-        match self.collective {
-            Collective::AllReduce => 1,
-            Collective::AllGather | Collective::ReduceScatter => u64::from(self.n_ranks),
-        }
+        let (inputs, outputs) = self.collective.parts(self.n_ranks);
+        inputs.max(outputs).into()
+    }
+
+    /// The rank that a broadcast starts from.
+    pub(crate) fn root(&self) -> u32 {
+        self.n_ranks - 1
+    }
+
+    /// How many rows it has: out of place and, where that can be done, in place.
+    pub(crate) fn n_places(&self) -> u64 {
+        if self.collective == Collective::AllToAll { 1 } else { 2 }
     }
 
     /// An error if its bytes do not fit in 64 bits, with room to spare for what lies around the buffers.
@@ -108,10 +116,8 @@ pub(crate) fn cases(
 ) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for &collective in collectives {
-        let ops: Vec<_> = match collective {
-            Collective::AllReduce | Collective::ReduceScatter => ops.iter().copied().map(Some).collect(),
-            Collective::AllGather => vec![None],
-        };
+        let ops: Vec<_> =
+            if collective.reduces() { ops.iter().copied().map(Some).collect() } else { vec![None] };
         for &dtype in dtypes {
             for &op in &ops {
                 for count in sizes.counts(collective, dtype, n_ranks) {
@@ -136,6 +142,10 @@ mod tests {
         assert_eq!((case.input_bytes(), case.output_bytes(), case.bytes_total()), (6, 6, 6));
         case.collective = Collective::ReduceScatter;
         assert_eq!((case.input_bytes(), case.output_bytes(), case.bytes_total()), (30, 6, 30));
+        case.collective = Collective::Broadcast;
+        assert_eq!((case.input_bytes(), case.output_bytes(), case.bytes_total()), (6, 6, 6));
+        case.collective = Collective::AllToAll;
+        assert_eq!((case.input_bytes(), case.output_bytes(), case.bytes_total()), (30, 30, 30));
     }
 
     #[test]
@@ -144,8 +154,8 @@ mod tests {
         let dtypes = [Dtype::F32, Dtype::F16, Dtype::Bf16];
         let made = cases(Collective::ALL, &dtypes, Op::ALL, &sizes, 4).expect("small");
         // Parts of f32: 8 and 32 bytes are 1 and 2 elements a rank; of f16 and bf16: 1 and 4.
-        assert_eq!(made.len(), 3 * 5 * 2 + 3 * 2 + 3 * 5 * 2);
-        assert!(made.iter().all(|case| case.op.is_some() == (case.collective != Collective::AllGather)));
+        assert_eq!(made.len(), 3 * 5 * 2 + 3 * 2 + 3 * 5 * 2 + 3 * 2 + 3 * 2);
+        assert!(made.iter().all(|case| case.op.is_some() == case.collective.reduces()));
         let tiny = Sizes::Range { min: 1, max: 16, factor: 2 };
         let counts: Vec<_> = cases(&[Collective::AllReduce], &[Dtype::F32], &[Op::Sum], &tiny, 4)
             .expect("small")

@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::case::Sizes;
+use crate::memory::Memory;
 use crate::sizes::parse_size;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, ValueEnum};
@@ -90,9 +91,51 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME", value_parser = one_of::<Algorithm>())]
     pub(crate) algo: Option<Choice<Algorithm>>,
 
+    /// Library to compare with, in the same process and on the same buffers, in turns with ours
+    ///
+    /// NCCL is looked for by the loader (LD_LIBRARY_PATH) and among the packages of Python; SYMMEM_NCCL_LIB names a file
+    /// instead. It runs twice: R0, with ordinary buffers, and R2, with buffers registered as windows. Results are checked
+    /// with small whole numbers, once a row. Where it is not found, ours is measured alone.
+    #[arg(long, value_enum, value_name = "LIBRARY", conflicts_with = "procs")]
+    pub(crate) vs: Option<Rival>,
+
+    /// Let NCCL use NVLink multicast; otherwise it is loaded only where NCCL_NVLS_ENABLE=0 is set
+    #[arg(long, requires = "vs")]
+    pub(crate) nccl_multicast: bool,
+
+    /// What is timed [default: graph; eager with -G 0]
+    #[arg(long, value_enum)]
+    pub(crate) timing: Option<Timing>,
+
+    /// Who maps the buffers [default: alloc; register with --vs, since NCCL has to take them too]
+    #[arg(long, value_enum)]
+    buffers: Option<Memory>,
+
+    /// Draw latency and bus bandwidth against size to a file
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+
     /// Write JSON lines, one row per measurement, to a file; - is standard output, and the table goes to standard error
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+/// Library to compare with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Rival {
+    /// NVIDIA's.
+    Nccl,
+}
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Timing {
+    /// Replays of a graph of operations, on the devices.
+    Graph,
+    /// Operations launched one by one, on the devices.
+    Eager,
+    /// The calls that launch operations one by one, on the host, for one rank.
+    Host,
 }
 
 /// Machine to run on.
@@ -156,6 +199,31 @@ impl Cli {
     /// Reductions asked for.
     pub(crate) fn ops(&self) -> Vec<Op> {
         chosen(&self.op)
+    }
+
+    /// Who maps the buffers.
+    pub(crate) fn memory(&self) -> Memory {
+        self.buffers.unwrap_or(if self.vs.is_some() { Memory::Register } else { Memory::Alloc })
+    }
+
+    /// Replays of the graph, where the machine's own number is `replays`; 0 launches operations one by one.
+    ///
+    /// # Errors
+    ///
+    /// If what is timed and the number of replays contradict each other.
+    pub(crate) fn replays(&self, replays: u32) -> Result<u32, String> {
+        match (self.timing, self.graph) {
+            (None, graph) => Ok(graph.unwrap_or(replays)),
+            (Some(Timing::Graph), Some(0)) => Err("--timing graph needs replays, not -G 0".to_owned()),
+            (Some(Timing::Graph), graph) => Ok(graph.unwrap_or(replays.max(1))),
+            (Some(_), None | Some(0)) => Ok(0),
+            (Some(timing), Some(graph)) => {
+                let timing = format!("{timing:?}").to_lowercase();
+                Err(format!(
+                    "--timing {timing} launches operations one by one, so there is no graph for -G {graph}"
+                ))
+            }
+        }
     }
 
     /// The algorithm asked for.
@@ -237,6 +305,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_timed_and_replays_agree() {
+        let table = [
+            ("", Ok(10)),
+            ("-G 0", Ok(0)),
+            ("--timing graph", Ok(10)),
+            ("--timing graph -G 3", Ok(3)),
+            ("--timing eager", Ok(0)),
+            ("--timing host -G 0", Ok(0)),
+            ("--timing graph -G 0", Err("needs replays")),
+            ("--timing host -G 4", Err("no graph for -G 4")),
+        ];
+        for (args, expected) in table {
+            match (parse(args).expect("each is valid").replays(10), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{args}"),
+                (Err(found), Err(needle)) => assert!(found.contains(needle), "{args}: {found}"),
+                (found, _) => panic!("{args}: {found:?}"),
+            }
+        }
+        assert_eq!(parse("--timing graph").expect("valid").replays(0), Ok(1));
+    }
+
+    #[test]
+    fn a_rival_needs_buffers_that_it_can_take() {
+        let memory = |args| parse(args).expect("valid").memory();
+        assert_eq!((memory(""), memory("--vs nccl")), (Memory::Alloc, Memory::Register));
+        assert_eq!(memory("--vs nccl --buffers alloc"), Memory::Alloc);
+    }
+
+    #[test]
     fn an_algorithm_leaves_out_what_lacks_it_unless_named() {
         let cli = parse("--algo two_shot_ld_st").expect("valid");
         assert_eq!(cli.chosen_collectives(), Ok(vec![Collective::AllReduce]));
@@ -248,7 +345,7 @@ mod tests {
     fn bad_words_are_refused_with_what_is_allowed() {
         let refused = [
             ("all_reduse", "all_reduce"),
-            ("-d f64", "bf16"),
+            ("-d f128", "bf16"),
             ("-o xor", "avg"),
             ("--algo ring", "two_shot_ld_st"),
             ("-g 0", "1.."),
@@ -260,6 +357,10 @@ mod tests {
             ("--device tpu", "sim"),
             ("--procs 2 --ranks 2", "cannot be used"),
             ("--procs 0", "1.."),
+            ("--procs 2 --vs nccl", "cannot be used"),
+            ("--vs mpi", "nccl"),
+            ("--nccl-multicast", "--vs"),
+            ("--timing loop", "graph"),
         ];
         for (args, needle) in refused {
             let text = parse(args).expect_err(args).to_string();

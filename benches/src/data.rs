@@ -2,15 +2,23 @@
 //! part of it at any time.
 
 use crate::case::Case;
-use symmem::{Collective, Dtype, Op};
+use symmem::{Dtype, Op};
 
 /// Names the data of all ranks in one round of one case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DataKey {
     key: u64,
     case: Case,
-    /// Power of two about which magnitudes lie.
-    centre: i32,
+    numbers: Numbers,
+}
+
+/// What inputs of reductions are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Numbers {
+    /// Random bits of magnitudes about this power of two, with special values among them.
+    About(i32),
+    /// Whole numbers so small that sums and products are exact in whatever order and precision they are made.
+    Small,
 }
 
 /// The finaliser of splitmix64: a bijection in which every input bit changes half of the output bits.
@@ -37,7 +45,26 @@ impl DataKey {
             Some(Op::Sum) => f64::from(case.n_ranks).log2() * n_folds as f64,
             _ => 0.0,
         };
-        Self { key: derive(seed, &words), case: *case, centre: -((growth / 2.0).min(1000.0) as i32) }
+        let numbers = Numbers::About(-((growth / 2.0).min(1000.0) as i32));
+        Self { key: derive(seed, &words), case: *case, numbers }
+    }
+
+    /// The same with inputs of which every right reduction makes the same bits, by whatever rules it rounds; one
+    /// operation deep.
+    pub(crate) fn small(self) -> Self {
+        Self { numbers: Numbers::Small, ..self }
+    }
+
+    /// A whole number: 1 or 2 for products, multiples of the number of ranks for averages.
+    fn small_number(&self, random: u64) -> u64 {
+        let n = u64::from(self.case.n_ranks);
+        let exact_max = (1 << Format::of(self.case.dtype).whole_bits()) - 1;
+        let up_to = |max: u64| random % (max.max(1) + 1);
+        match self.case.op {
+            Some(Op::Prod) => 1 + random % 2,
+            Some(Op::Avg) => n * up_to(exact_max / (n * n)),
+            _ => up_to(exact_max / n),
+        }
     }
 
     /// A key for other bytes of the same round.
@@ -50,9 +77,10 @@ impl DataKey {
         let key = derive(self.key, &[u64::from(rank)]);
         let bits = |index: u64| mix(key ^ index.wrapping_mul(STEP));
         let format = Format::of(self.case.dtype);
-        let make = |index: u64| match self.case.collective {
-            Collective::AllReduce | Collective::ReduceScatter => format.number(bits(index), self.centre),
-            Collective::AllGather => format.raw(bits(index)),
+        let make = |index: u64| match (self.case.op, self.numbers) {
+            (Some(_), Numbers::About(centre)) => format.number(bits(index), centre),
+            (Some(_), Numbers::Small) => format.whole(self.small_number(bits(index))),
+            (None, _) => format.raw(bits(index)),
         };
         match self.case.dtype.bytes() {
             1 => bytes.iter_mut().zip(first..).for_each(|(target, index)| *target = make(index) as u8),
@@ -69,6 +97,19 @@ impl DataKey {
     }
 }
 
+/// Bits of a float's mantissa; integers have none.
+pub(crate) fn mantissa_bits(dtype: Dtype) -> u32 {
+    match dtype {
+        Dtype::F64 => 52,
+        Dtype::F32 => 23,
+        Dtype::F16 => 10,
+        Dtype::Bf16 => 7,
+        Dtype::E4m3 => 3,
+        Dtype::E5m2 => 2,
+        _ => 0,
+    }
+}
+
 /// The layout of a type's bits; integers have no mantissa.
 #[derive(Clone, Copy)]
 struct Format {
@@ -78,16 +119,7 @@ struct Format {
 
 impl Format {
     fn of(dtype: Dtype) -> Self {
-        let mantissa_bits = match dtype {
-            Dtype::F64 => 52,
-            Dtype::F32 => 23,
-            Dtype::F16 => 10,
-            Dtype::Bf16 => 7,
-            Dtype::E4m3 => 3,
-            Dtype::E5m2 => 2,
-            _ => 0,
-        };
-        Self { bits: 8 * dtype.bytes() as u32, mantissa_bits }
+        Self { bits: 8 * dtype.bytes() as u32, mantissa_bits: mantissa_bits(dtype) }
     }
 
     fn sign(self) -> u64 {
@@ -130,6 +162,21 @@ impl Format {
         specials[random as usize % specials.len()]
     }
 
+    /// Bits of the largest whole numbers that are exact, with those below them; no more than are of use.
+    fn whole_bits(self) -> u32 {
+        if self.mantissa_bits == 0 { 7 } else { (self.mantissa_bits + 1).min(9) }
+    }
+
+    /// A whole number below 1024 that the type has.
+    fn whole(self, number: u64) -> u64 {
+        if self.mantissa_bits == 0 || number == 0 {
+            return number;
+        }
+        let (exponent, bias) = (number.ilog2(), (self.infinity() >> self.mantissa_bits) / 2);
+        let mantissa = (number << self.mantissa_bits) >> exponent;
+        ((bias + u64::from(exponent)) << self.mantissa_bits) | (mantissa & ((1 << self.mantissa_bits) - 1))
+    }
+
     /// Any bits but all ones, which outputs are poisoned with.
     fn raw(self, random: u64) -> u64 {
         let mask = u64::MAX >> (64 - self.bits);
@@ -141,9 +188,10 @@ impl Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use symmem::Collective;
 
     fn case(collective: Collective, dtype: Dtype) -> Case {
-        let op = (collective != Collective::AllGather).then_some(Op::Sum);
+        let op = collective.reduces().then_some(Op::Sum);
         Case { collective, dtype, op, count: 1000, n_ranks: 3 }
     }
 
@@ -213,8 +261,44 @@ mod tests {
     fn sums_that_are_fed_back_start_smaller() {
         let key =
             DataKey::new(1, &Case { n_ranks: 2, ..case(Collective::AllReduce, Dtype::F16) }, true, 0, 20);
-        assert_eq!(key.centre, -10);
+        assert_eq!(key.numbers, Numbers::About(-10));
         let average = Case { op: Some(Op::Avg), ..key.case };
-        assert_eq!(DataKey::new(1, &average, true, 0, 20).centre, 0);
+        assert_eq!(DataKey::new(1, &average, true, 0, 20).numbers, Numbers::About(0));
+    }
+
+    /// Folded backwards and in pairs, small numbers give what they give in rank order.
+    #[test]
+    fn small_numbers_are_exact_in_any_order() {
+        use crate::reference::{Reference, lift, lower};
+        for (&dtype, &op) in Dtype::ALL.iter().flat_map(|dtype| Op::ALL.iter().map(move |op| (dtype, op))) {
+            for n_ranks in [2, 4, 8] {
+                let case = Case { op: Some(op), n_ranks, ..case(Collective::AllReduce, dtype) };
+                let key = DataKey::new(1, &case, false, 0, 1).small();
+                let inputs: Vec<_> =
+                    (0..n_ranks).map(|rank| lift(dtype, &bytes(&key, rank, 0, 200))).collect();
+                let reference = Reference { dtype, op, n_ranks };
+                let forwards = lower(dtype, &reference.reduce(inputs.iter()));
+                let backwards = lower(dtype, &reference.reduce(inputs.iter().rev()));
+                assert_eq!(forwards, backwards, "{dtype} {op}");
+                // Rounding to the type on the way changes nothing either.
+                let step = if op == Op::Avg { Op::Sum } else { op };
+                let pair = Reference { dtype, op: step, n_ranks: 2 };
+                let stepwise = inputs[1..]
+                    .iter()
+                    .fold(inputs[0].clone(), |acc, next| pair.reduce([&acc, next].into_iter()));
+                let whole = Reference { op: step, ..reference };
+                assert_eq!(
+                    lower(dtype, &stepwise),
+                    lower(dtype, &whole.reduce(inputs.iter())),
+                    "{dtype} {op}"
+                );
+                let elements = bytes(&key, 0, 0, 200);
+                let first = &elements[..dtype.bytes() as usize];
+                assert!(
+                    elements.chunks(dtype.bytes() as usize).any(|element| element != first),
+                    "{dtype} {op}"
+                );
+            }
+        }
     }
 }

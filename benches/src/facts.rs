@@ -18,6 +18,8 @@ pub(crate) struct Facts {
     pub(crate) device_names: Vec<String>,
     /// Highest CUDA version that the driver supports.
     pub(crate) driver_version: Option<String>,
+    /// NCCL's version, where it is compared with.
+    pub(crate) nccl_version: Option<String>,
     /// Version of symmem.
     pub(crate) symmem_version: &'static str,
     /// Compiler that built this program.
@@ -51,6 +53,7 @@ impl Facts {
             procs,
             device_names: names,
             driver_version: Some(format!("{}.{}", driver.0, driver.1)),
+            nccl_version: None,
             symmem_version: env!("CARGO_PKG_VERSION"),
             rustc_version: option_env!("SYMMEM_BENCH_RUSTC"),
             git_revision: option_env!("SYMMEM_BENCH_REVISION"),

@@ -3,7 +3,7 @@
 use crate::case::Case;
 use crate::facts::Facts;
 use crate::measure::{Outcome, Settings};
-use crate::rates::rates;
+use crate::rivals::Theirs;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fs::File;
@@ -38,6 +38,12 @@ struct Row<'a> {
     iterations: u32,
     replays: u32,
     warmup: u32,
+    nccl_version: Option<&'a str>,
+    nccl_r0_us: Option<f64>,
+    nccl_r2_us: Option<f64>,
+    ratio_to_nccl: Option<f64>,
+    nccl_r0_note: Option<&'a str>,
+    nccl_r2_note: Option<&'a str>,
     instructions: Option<u64>,
     link_bytes: Option<u64>,
     hops: Option<u64>,
@@ -104,12 +110,14 @@ fn row<'a>(
     settings: &Settings,
     case: &Case,
     in_place: bool,
-    outcome: &Result<Outcome>,
+    outcome: &'a Result<Outcome>,
 ) -> Row<'a> {
     let measured = outcome.as_ref().ok();
     let time_us = measured.and_then(|outcome| outcome.time_us);
-    let rates = time_us.and_then(|time| rates(case, time.median));
+    let rates = measured.and_then(|outcome| outcome.rates(case, settings.mode));
     let work = measured.and_then(|outcome| outcome.work);
+    let [r0, r2] = [0, 1].map(|buffers| measured.map(|outcome| &outcome.nccl[buffers]));
+    let median = |theirs: Option<&Theirs>| Some(theirs?.time_us?.median);
     let checked_rounds = measured.map_or(0, |outcome| outcome.checked_rounds);
     Row {
         schema_version: SCHEMA_VERSION,
@@ -134,6 +142,12 @@ fn row<'a>(
         iterations: settings.iterations,
         replays: settings.replays,
         warmup: settings.warmup,
+        nccl_version: facts.nccl_version.as_deref(),
+        nccl_r0_us: median(r0),
+        nccl_r2_us: median(r2),
+        ratio_to_nccl: measured.and_then(Outcome::ratio_to_nccl),
+        nccl_r0_note: r0.and_then(|theirs| theirs.note.as_deref()),
+        nccl_r2_note: r2.and_then(|theirs| theirs.note.as_deref()),
         instructions: work.map(|work| work.instructions),
         link_bytes: work.map(|work| work.link_bytes),
         hops: work.filter(|_| measured.is_some_and(|outcome| !outcome.no_hops)).map(|work| work.hops),
@@ -160,7 +174,8 @@ pub(crate) fn failure(outcome: &Result<Outcome>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{Mode, Spread};
+    use crate::measure::Mode;
+    use crate::timer::Spread;
     use anyhow::anyhow;
     use serde_json::{Map, Value};
     use symmem::{Collective, Dtype, Op};
@@ -218,6 +233,29 @@ mod tests {
             (&Value::Null, &Value::Bool(true), &Value::Null)
         );
         assert_eq!(row["seed"].as_u64(), Some(u64::MAX));
+    }
+
+    #[test]
+    fn nccl_stands_beside_ours() {
+        let spread = |median| Some(Spread { median, min: median, max: median });
+        let theirs = |median| Theirs { time_us: spread(median), note: None };
+        let absent = Theirs { time_us: None, note: Some("too old".into()) };
+        let row = |nccl| {
+            let outcome = Outcome { time_us: spread(2.0), nccl, ..Outcome::default() };
+            written(&CASE, &Ok(outcome))
+        };
+        let both = row([theirs(6.0), theirs(4.0)]);
+        let numbers = [("nccl_r0_us", 6.0), ("nccl_r2_us", 4.0), ("ratio_to_nccl", 2.0)];
+        numbers.iter().for_each(|(key, number)| assert_eq!(both[*key].as_f64(), Some(*number), "{key}"));
+        let one = row([theirs(1.0), absent.clone()]);
+        assert_eq!((&one["nccl_r2_us"], &one["nccl_r2_note"]), (&Value::Null, &Value::from("too old")));
+        assert_eq!(one["ratio_to_nccl"].as_f64(), Some(0.5));
+        let none = row([absent.clone(), absent]);
+        assert_eq!((&none["nccl_r0_us"], &none["ratio_to_nccl"]), (&Value::Null, &Value::Null));
+        let alone = row([Theirs::default(), Theirs::default()]);
+        let keys =
+            ["nccl_version", "nccl_r0_us", "nccl_r2_us", "ratio_to_nccl", "nccl_r0_note", "nccl_r2_note"];
+        keys.iter().for_each(|key| assert_eq!(alone[*key], Value::Null, "{key}"));
     }
 
     /// What was not measured is null, never 0, NaN or a word.

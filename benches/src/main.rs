@@ -3,17 +3,19 @@
 //! | module | what |
 //! |---|---|
 //! | [`cli`], [`sizes`], [`case`] | what is asked for |
-//! | [`machine`], [`team`], [`program`] | where it runs, and how |
+//! | [`machine`], [`memory`], [`team`], [`program`] | where it runs, and how |
 //! | [`processes`], [`link`] | one process for each rank |
 //! | [`data`], [`mod@reference`], [`check`], [`parallel`] | what must come out |
-//! | [`measure`], [`rates`] | what it took |
+//! | [`measure`], [`timer`], [`rates`] | what it took |
+//! | [`nccl`], [`rivals`] | what NCCL takes, beside it |
 //! | [`growth`], [`plot`] | the growth of vectors in device memory, and pictures |
 //! | [`tools`] | other measurements, and a picture |
-//! | [`run`], [`table`], [`json`], [`facts`], [`progress`] | what is said of it |
+//! | [`run`], [`table`], [`json`], [`curves`], [`facts`], [`progress`] | what is said of it |
 
 mod case;
 mod check;
 mod cli;
+mod curves;
 mod data;
 mod facts;
 mod growth;
@@ -21,6 +23,8 @@ mod json;
 mod link;
 mod machine;
 mod measure;
+mod memory;
+mod nccl;
 mod parallel;
 mod plot;
 mod processes;
@@ -28,10 +32,12 @@ mod program;
 mod progress;
 mod rates;
 mod reference;
+mod rivals;
 mod run;
 mod sizes;
 mod table;
 mod team;
+mod timer;
 mod tools;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};

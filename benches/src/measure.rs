@@ -2,17 +2,14 @@
 
 use crate::case::Case;
 use crate::check::{Findings, Round};
-use crate::program::{Program, Steps};
+use crate::program::{By, Program, Steps};
+use crate::rates::{Rates, rates};
+use crate::rivals::{self, Theirs};
 use crate::team::Team;
+use crate::timer::{self, Spread};
 use anyhow::{Context, Result, ensure};
-use std::time::Duration;
+use symmem::Algorithm;
 use symmem::backend::WorkCounters;
-use symmem::{Algorithm, Event};
-
-/// Measurements of one row; the median is reported.
-pub(crate) const REPETITIONS: usize = 5;
-/// Bound on the wait for an event behind work that has been waited for already.
-const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How rows are run and timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +18,8 @@ pub(crate) enum Mode {
     Eager,
     /// A graph of operations, replayed, timed.
     Graph,
+    /// Operations launched one by one: the time that the calls take on the host.
+    Host,
     /// The simulated machine: counted, not timed.
     Sim,
 }
@@ -30,6 +29,7 @@ impl Mode {
         match self {
             Self::Eager => "eager",
             Self::Graph => "graph",
+            Self::Host => "host",
             Self::Sim => "sim",
         }
     }
@@ -66,23 +66,21 @@ pub(crate) struct Outcome {
     pub(crate) no_hops: bool,
     pub(crate) checked_rounds: u64,
     pub(crate) findings: Findings,
+    /// What NCCL gave with ordinary buffers and with windows, where it is compared with.
+    pub(crate) nccl: [Theirs; 2],
 }
 
-/// Several measurements of one thing.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
-}
+impl Outcome {
+    /// Bandwidths; the time of calls on the host is not that of the data.
+    pub(crate) fn rates(&self, case: &Case, mode: Mode) -> Option<Rates> {
+        self.time_us.filter(|_| mode != Mode::Host).and_then(|time| rates(case, time.median))
+    }
 
-impl Spread {
-    /// `None` of nothing, or of what is no number.
-    fn of(mut values: Vec<f64>) -> Option<Self> {
-        values.sort_by(f64::total_cmp);
-        let (min, max) = (*values.first()?, *values.last()?);
-        let median = (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0;
-        [min, median, max].iter().all(|value| value.is_finite()).then_some(Self { median, min, max })
+    /// The better of NCCL's times over ours: above 1 where ours is faster.
+    pub(crate) fn ratio_to_nccl(&self) -> Option<f64> {
+        let theirs = self.nccl.iter().filter_map(|theirs| theirs.time_us).map(|time| time.median);
+        let ratio = theirs.reduce(f64::min)? / self.time_us?.median;
+        ratio.is_finite().then_some(ratio)
     }
 }
 
@@ -106,20 +104,29 @@ pub(crate) fn measure(team: &mut Team, case: &Case, in_place: bool, settings: &S
     );
     let algorithm = (case.count > 0).then_some(algorithm);
     let steps = Steps::of(case, in_place, settings.iterations);
-    let build = |steps: &Steps| program(team, case, *steps, settings);
+    let build = |steps: &Steps| program(team, By::Symmem, case, *steps, settings);
     let programs = steps.iter().map(build).collect::<Result<Vec<_>>>()?;
     let mut outcome = Outcome { algorithm, checked_rounds: settings.rounds_of(case), ..Outcome::default() };
     check(team, &programs, settings, &mut outcome)?;
+    let mut rivals = rivals::programs(team, case, steps[0], settings);
     if settings.mode != Mode::Sim {
-        outcome.time_us = time(team, &programs[0], settings).context("timing")?;
+        outcome.time_us = timer::time(team, &programs[0], &mut rivals, settings).context("timing")?;
     }
+    outcome.nccl = rivals.map(|rival| rival.outcome);
     Ok(outcome)
 }
 
-fn program(team: &mut Team, case: &Case, steps: Steps, settings: &Settings) -> Result<Program> {
+/// The operations of a row, launched as the settings say.
+pub(crate) fn program(
+    team: &mut Team,
+    by: By,
+    case: &Case,
+    steps: Steps,
+    settings: &Settings,
+) -> Result<Program> {
     match settings.replays {
-        0 => Ok(Program::eager(case, steps, settings.iterations)),
-        _ => Program::captured(team, case, steps, settings.iterations).context("capturing"),
+        0 => Ok(Program::eager(by, case, steps, settings.iterations)),
+        _ => Program::captured(team, by, case, steps, settings.iterations).context("capturing"),
     }
 }
 
@@ -174,63 +181,10 @@ fn summed(team: &mut Team, work: WorkCounters) -> Result<Option<WorkCounters>> {
         }))
 }
 
-/// Time of one operation in microseconds: the slowest rank's, the median of several measurements.
-fn time(team: &mut Team, program: &Program, settings: &Settings) -> Result<Option<Spread>> {
-    let events = |team: &Team| -> symmem::Result<Vec<Event>> {
-        team.comms.iter().map(|comm| Event::with_timing(comm.device())).collect()
-    };
-    let (starts, ends) = (events(team)?, events(team)?);
-    let warmup = Program::eager(&program.case, program.steps, settings.warmup);
-    let n_replays = settings.replays.max(1);
-    let mut times_us = Vec::new();
-    for _ in 0..REPETITIONS {
-        // Results that are fed back leave the range of the type; each repetition starts from numbers.
-        Round::new(team, program, settings.seed, u64::MAX).prepare()?;
-        team.meet()?;
-        // The warm-up runs while what is timed is launched behind it, which hides how long the first launch takes.
-        warmup.launch(team)?;
-        if settings.replays > 0 {
-            program.launch(team)?;
-        }
-        record(&starts, team)?;
-        (0..n_replays).try_for_each(|_| program.launch(team))?;
-        record(&ends, team)?;
-        team.synchronize()?;
-        let slowest_us = slowest_us(&starts, &ends)?;
-        let slowest_us = team.gather(&slowest_us)?.into_iter().flatten().reduce(f64::max);
-        times_us.extend(slowest_us.map(|us| us / f64::from(n_replays) / f64::from(program.n_ops)));
-    }
-    Ok(Spread::of(times_us))
-}
-
-fn record(events: &[Event], team: &Team) -> symmem::Result<()> {
-    events.iter().zip(&team.streams).try_for_each(|(event, stream)| event.record(stream))
-}
-
-fn slowest_us(starts: &[Event], ends: &[Event]) -> symmem::Result<Option<f64>> {
-    let mut slowest: Option<f64> = None;
-    for (start, end) in starts.iter().zip(ends) {
-        end.wait(EVENT_TIMEOUT)?;
-        let elapsed_us = end.elapsed_us_since(start)?;
-        slowest = elapsed_us.map(|us| slowest.map_or(us, |slowest| slowest.max(us)));
-    }
-    Ok(slowest)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use symmem::{Collective, Dtype};
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        let spread = |values: &[f64]| Spread::of(values.to_vec());
-        assert_eq!(spread(&[3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
-        assert_eq!(spread(&[4.0, 1.0, 2.0, 3.0]), Some(Spread { median: 2.5, min: 1.0, max: 4.0 }));
-        assert_eq!(spread(&[]), None);
-        assert_eq!(spread(&[1.0, f64::NAN]), None);
-        assert_eq!(spread(&[f64::INFINITY]), None);
-    }
 
     #[test]
     fn rounds_are_lowered_only_when_asked() {

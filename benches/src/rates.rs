@@ -23,7 +23,8 @@ fn bus_factor(collective: Collective, n_ranks: u32) -> f64 {
     let n = f64::from(n_ranks);
     match collective {
         Collective::AllReduce => 2.0 * (n - 1.0) / n,
-        Collective::AllGather | Collective::ReduceScatter => (n - 1.0) / n,
+        Collective::AllGather | Collective::ReduceScatter | Collective::AllToAll => (n - 1.0) / n,
+        Collective::Broadcast => 1.0,
     }
 }
 
@@ -45,6 +46,8 @@ mod tests {
             (case(Collective::AllReduce, 250_000_000, 8), 1000.0, 1000.0, 1750.0),
             // 4 × 1 MB in 8 µs: 500 GB/s over all.
             (case(Collective::AllGather, 250_000, 4), 8.0, 500.0, 375.0),
+            (case(Collective::AllToAll, 250_000, 4), 8.0, 500.0, 375.0),
+            (case(Collective::Broadcast, 1_000_000, 4), 8.0, 500.0, 500.0),
             (case(Collective::AllReduce, 1, 1), 4.0, 0.001, 0.0),
         ];
         for (case, time_us, algbw, busbw) in table {

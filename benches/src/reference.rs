@@ -199,6 +199,24 @@ fn lower_single(dtype: Dtype, values: &[f32]) -> Vec<u8> {
     }
 }
 
+/// How far one element is from another, relative to the other; infinite where that is no number.
+pub(crate) fn relative_error(dtype: Dtype, found: &[u8], expected: &[u8]) -> f64 {
+    let number = |bytes| match lift(dtype, bytes) {
+        Values::Single(values) => f64::from(values[0]),
+        Values::Double(values) => values[0],
+        Values::Integer(values) => values[0] as f64,
+    };
+    let (found, expected) = (number(found), number(expected));
+    let error = ((found - expected) / expected).abs();
+    if found == expected {
+        0.0
+    } else if error.is_nan() {
+        f64::INFINITY
+    } else {
+        error
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,21 +1,33 @@
 //! The whole run: header, rows, footer.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`header`] | the lines above the tables |
+//! | [`totals`] | what the rows add up to |
+
+mod header;
+mod totals;
 
 use crate::case::{Case, Sizes, cases};
-use crate::cli::Cli;
+use crate::cli::{Cli, Rival, Timing};
+use crate::curves::Curves;
 use crate::facts::Facts;
 use crate::json::{self, JsonLines};
 use crate::link::Link;
-use crate::measure::{Mode, Outcome, REPETITIONS, Settings, measure};
+use crate::measure::{Mode, Outcome, Settings, measure};
+use crate::memory::Memory;
+use crate::nccl::{Buffers, Nccl, permit};
 use crate::progress::Progress;
-use crate::rates::rates;
 use crate::sizes::human_bytes;
+use crate::table::Columns;
 use crate::team::Team;
 use crate::{machine, table};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 use symmem::backend::MachineKind;
 use symmem::{CommConfig, Machine};
+use totals::Totals;
 
 /// Largest size on GPUs and on the simulated machine, unless one is asked for.
 const MAX_BYTES: u64 = 128 << 20;
@@ -47,21 +59,18 @@ pub(crate) struct Job {
     cases: Vec<Case>,
     settings: Settings,
     config: CommConfig,
+    memory: Memory,
+    /// NCCL where it is asked for, or why there is none.
+    nccl: Option<Result<Nccl>>,
+    /// Why NCCL has no windows, if so.
+    lacks_windows: Option<String>,
+    /// What was said of NCCL's rows: each word once.
+    said: Vec<String>,
     facts: Facts,
+    curves: Curves,
     json: JsonLines,
     /// Standard output belongs to JSON.
     table_on_stderr: bool,
-}
-
-/// What the rows add up to.
-#[derive(Default)]
-struct Totals {
-    rows: u64,
-    wrong: u64,
-    failed: u64,
-    busbw_gbps: Vec<f64>,
-    /// Rows that were checked in fewer rounds than asked for.
-    shortened: u64,
 }
 
 impl Job {
@@ -74,7 +83,9 @@ impl Job {
         let collectives = cli.chosen_collectives().map_err(Refusal::Usage)?;
         cli.sizes(MAX_BYTES).map_err(Refusal::Usage)?;
         let (machine, n_ranks) = machine::open(cli.device, cli.procs.or(cli.ranks))?;
-        let facts = Facts::of(&machine, n_ranks, link.as_mut())?;
+        let nccl = cli.vs.map(|Rival::Nccl| nccl(machine.kind(), cli.nccl_multicast)).transpose()?;
+        let mut facts = Facts::of(&machine, n_ranks, link.as_mut())?;
+        facts.nccl_version = nccl.as_ref().and_then(|nccl| Some(nccl.as_ref().ok()?.version.to_string()));
         let max_bytes = if machine.kind() == MachineKind::Sim { SIM_MAX_BYTES } else { MAX_BYTES };
         let sizes = cli.sizes(max_bytes).map_err(Refusal::Usage)?;
         let cases = cases(&collectives, &cli.dtypes(), &cli.ops(), &sizes, n_ranks)
@@ -82,11 +93,12 @@ impl Job {
         let mut config = CommConfig::from_env()?;
         config.algorithm = cli.algorithm().or(config.algorithm);
         (config.dtypes, config.ops) = (cli.dtypes(), cli.ops());
-        let mut settings = settings(cli, machine.kind());
+        let mut settings = settings(cli, machine.kind()).map_err(Refusal::Usage)?;
         if let Some(link) = &mut link {
             settings.seed = link.gather(&settings.seed)?[0];
         }
         let speaks = link.as_ref().is_none_or(|link| link.rank == 0);
+        let curves = Curves::open(cli.plot.as_deref())?;
         let json = JsonLines::open(cli.json.as_deref().filter(|_| speaks))?;
         if let Some(link) = &mut link {
             // Whoever cannot take part says so before the others wait for it.
@@ -102,7 +114,12 @@ impl Job {
             cases,
             settings,
             config,
+            memory: cli.memory(),
+            nccl,
+            lacks_windows: None,
+            said: Vec::new(),
             facts,
+            curves,
             json,
             table_on_stderr,
         })
@@ -115,7 +132,13 @@ impl Job {
     /// If anything is wrong or failed; each is said on standard error when it happens.
     pub(crate) fn run(mut self) -> Result<()> {
         let link = self.link.take();
-        let mut team = Team::new(&self.machine, self.n_ranks, link, &self.config, &self.cases)?;
+        let mut team = Team::new(&self.machine, self.n_ranks, link, &self.config, self.memory, &self.cases)?;
+        if let Some(Ok(nccl)) = &self.nccl {
+            match team.challenge(nccl) {
+                Ok(()) => self.lacks_windows = team.rival_lacks(Buffers::Windows),
+                Err(error) => self.nccl = Some(Err(error)),
+            }
+        }
         let result = self.run_on(&mut team);
         if let (Err(error), true) = (&result, team.spans_processes()) {
             eprintln!("symmem-bench: {error:#}");
@@ -128,11 +151,11 @@ impl Job {
     fn run_on(&mut self, team: &mut Team) -> Result<()> {
         self.say(&self.header())?;
         let mut totals = Totals::default();
-        let progress = Progress::new(self.cases.len() as u64 * 2);
+        let progress = Progress::new(self.cases.iter().map(Case::n_places).sum());
         let mut section = None;
         for case in self.cases.clone() {
             if section.replace(case.collective) != Some(case.collective) {
-                progress.suspend(|| self.say(&table::head(case.collective, self.settings.mode)))?;
+                progress.suspend(|| self.say(&table::head(case.collective, self.columns())))?;
             }
             self.run_case(team, &case, &progress, &mut totals)?;
             if !team.is_good() {
@@ -151,7 +174,7 @@ impl Job {
         totals: &mut Totals,
     ) -> Result<()> {
         let mut outcomes = Vec::new();
-        for in_place in [false, true] {
+        for in_place in [false, true].into_iter().take(case.n_places() as usize) {
             let place = if in_place { "in place" } else { "out of place" };
             let what =
                 format!("{} {} {} {place}", case.collective, case.dtype, human_bytes(case.bytes_total()));
@@ -166,6 +189,8 @@ impl Job {
             if let Some(failure) = json::failure(&outcome) {
                 progress.suspend(|| eprintln!("symmem-bench: {what}: {failure}"));
             }
+            progress.suspend(|| self.say_notes(&what, &outcome));
+            self.curves.add(case, in_place, &outcome);
             self.json.write(&self.facts, &self.settings, case, in_place, &outcome)?;
             progress.done();
             outcomes.push(outcome);
@@ -173,8 +198,23 @@ impl Job {
         if !self.speaks {
             return Ok(());
         }
-        let line = table::row(case, &self.settings, [&outcomes[0], &outcomes[1]]);
+        let line = table::row(case, self.columns(), &outcomes[0], outcomes.get(1));
         progress.suspend(|| self.say(&line))
+    }
+
+    fn columns(&self) -> Columns {
+        Columns { mode: self.settings.mode, vs_nccl: matches!(self.nccl, Some(Ok(_))) }
+    }
+
+    /// Says why NCCL has no time in a row, unless that has been said.
+    fn say_notes(&mut self, what: &str, outcome: &Result<Outcome>) {
+        let theirs = outcome.iter().flat_map(|outcome| Buffers::ALL.iter().zip(&outcome.nccl));
+        for (buffers, note) in theirs.filter_map(|(buffers, theirs)| Some((buffers, theirs.note.as_ref()?))) {
+            if self.lacks_windows.as_ref() != Some(note) && !self.said.contains(note) {
+                eprintln!("symmem-bench: {what}: {}: {note}", buffers.name());
+                self.said.push(note.clone());
+            }
+        }
     }
 
     /// Writes to where the table goes; a reader that has gone ends the run.
@@ -190,64 +230,8 @@ impl Job {
         written.context("writing the table")
     }
 
-    fn header(&self) -> String {
-        let (facts, settings) = (&self.facts, &self.settings);
-        let kind = match self.machine.kind() {
-            MachineKind::Cuda => "GPUs",
-            MachineKind::Sim if facts.procs > 1 => {
-                "simulated; bytes between devices are counted, and instructions with what ranks poll till others come"
-            }
-            MachineKind::Sim => {
-                "simulated; instructions, bytes between devices and hops are counted, time is not"
-            }
-        };
-        let timed = match settings.mode {
-            Mode::Sim => format!("operations a round: {}", settings.iterations),
-            Mode::Eager => format!(
-                "{} operations launched one by one after {} to warm up, median of {REPETITIONS}",
-                settings.iterations, settings.warmup
-            ),
-            Mode::Graph => format!(
-                "a graph of {} operations, {} replays after {} operations and one replay to warm up, median of \
-                 {REPETITIONS}",
-                settings.iterations, settings.replays, settings.warmup
-            ),
-        };
-        let lines = [
-            format!("# symmem {}  machine {}: {kind}", facts.symmem_version, facts.machine),
-            format!(
-                "# {} ranks{} on {}  driver for CUDA {}",
-                self.n_ranks,
-                if facts.procs > 1 { ", each a process," } else { "" },
-                facts.devices(),
-                facts.driver_version.as_deref().unwrap_or("unknown")
-            ),
-            format!("# sizes: {}", self.sizes.describe()),
-            format!("# runs: {timed}; 1 GB is 10^9 bytes"),
-            format!("# check: {}", self.check_line()),
-        ];
-        lines.join("\n")
-    }
-
-    fn check_line(&self) -> String {
-        let settings = &self.settings;
-        if settings.rounds == 0 {
-            return "none (-c 0), so wrong results go unseen".to_owned();
-        }
-        let bound = settings.check_bytes_max.map_or(String::new(), |max| {
-            format!(" (fewer where they would compare more than {})", human_bytes(max))
-        });
-        format!(
-            "rounds of new random data: {}{bound}, seed {}; outputs poisoned before, every bit of every rank compared, \
-             inputs and {} guard bytes on either side of each buffer too",
-            settings.rounds,
-            settings.seed,
-            crate::team::GUARD_BYTES
-        )
-    }
-
     fn finish(&self, totals: &Totals) -> Result<()> {
-        let expected = self.cases.len() as u64 * 2;
+        let expected: u64 = self.cases.iter().map(Case::n_places).sum();
         let mut lines = Vec::new();
         if totals.shortened > 0 {
             lines.push(format!(
@@ -265,7 +249,11 @@ impl Job {
         if let Some(mean) = totals.mean_busbw_gbps() {
             lines.push(format!("# avg bus bandwidth: {mean:.3} GB/s"));
         }
+        if let Some((mean, least)) = totals.ratio_to_nccl() {
+            lines.push(format!("# ratio to the better of NCCL: geometric mean {mean:.2}, least {least:.2}"));
+        }
         self.say(&lines.join("\n"))?;
+        self.curves.write()?;
         if totals.rows < expected {
             bail!("stopped after {} of {expected} measurements: the communicator cannot go on", totals.rows);
         }
@@ -276,37 +264,39 @@ impl Job {
     }
 }
 
-impl Totals {
-    fn add(&mut self, case: &Case, settings: &Settings, outcome: &Result<Outcome>) {
-        self.rows += 1;
-        let Ok(outcome) = outcome else {
-            self.failed += 1;
-            return;
-        };
-        self.wrong += outcome.findings.wrong;
-        self.shortened += u64::from(outcome.checked_rounds < settings.rounds);
-        let rates = outcome.time_us.and_then(|time| rates(case, time.median));
-        self.busbw_gbps.extend(rates.map(|rates| rates.busbw_gbps));
+/// NCCL, where the machine can run it; that it is not found is no failure.
+///
+/// # Errors
+///
+/// If it must not be loaded.
+fn nccl(kind: MachineKind, is_multicast_allowed: bool) -> Result<Result<Nccl>> {
+    if kind == MachineKind::Sim {
+        return Ok(Err(anyhow!("it needs GPUs, and these are simulated")));
     }
-
-    fn mean_busbw_gbps(&self) -> Option<f64> {
-        let n = self.busbw_gbps.len() as f64;
-        (n > 0.0).then(|| self.busbw_gbps.iter().sum::<f64>() / n)
-    }
+    Ok(Nccl::load(permit(is_multicast_allowed)?))
 }
 
-fn settings(cli: &Cli, kind: MachineKind) -> Settings {
+fn settings(cli: &Cli, kind: MachineKind) -> Result<Settings, String> {
     let (iterations, warmup, replays, rounds) = match kind {
         MachineKind::Cuda => (20, 5, 10, 4),
         MachineKind::Sim => (1, 0, 0, 1),
     };
-    let replays = cli.graph.unwrap_or(replays);
+    let replays = cli.replays(replays)?;
+    if kind == MachineKind::Sim && (cli.timing == Some(Timing::Host) || cli.plot.is_some()) {
+        return Err(
+            "the simulated machine has no time: neither --timing host nor --plot means anything there".into(),
+        );
+    }
+    if cli.timing == Some(Timing::Host) && cli.plot.is_some() {
+        return Err("--plot draws bandwidths, and the time of calls on the host has none".into());
+    }
     let mode = match kind {
         MachineKind::Sim => Mode::Sim,
+        MachineKind::Cuda if cli.timing == Some(Timing::Host) => Mode::Host,
         MachineKind::Cuda if replays == 0 => Mode::Eager,
         MachineKind::Cuda => Mode::Graph,
     };
-    Settings {
+    Ok(Settings {
         mode,
         iterations: cli.iters.unwrap_or(iterations),
         warmup: cli.warmup.unwrap_or(warmup),
@@ -315,7 +305,7 @@ fn settings(cli: &Cli, kind: MachineKind) -> Settings {
         check_bytes_max: cli.check_bytes_max,
         seed: cli.seed.unwrap_or_else(seed_from_clock),
         algorithm: cli.algorithm(),
-    }
+    })
 }
 
 fn seed_from_clock() -> u64 {
@@ -336,7 +326,8 @@ mod tests {
             ["symmem-bench", "all_reduce", "--device", "sim", "--ranks", "2", "--count", "3", "--json"];
         let args = args.map(str::to_owned).into_iter().chain([path.display().to_string()]);
         let Ok(mut job) = Job::new(&Cli::parse_from(args), None) else { panic!("the arguments are good") };
-        let mut team = Team::new(&job.machine, 2, None, &job.config, &job.cases).expect("a team");
+        let mut team =
+            Team::new(&job.machine, 2, None, &job.config, Memory::Alloc, &job.cases).expect("a team");
         let case = job.cases[0];
         team.enqueue(0, &case, Side::Input, Side::Output).expect("launched");
         team.synchronize().expect_err("its peer does not come");

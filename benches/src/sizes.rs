@@ -32,11 +32,8 @@ pub(crate) fn geometric(min: u64, max: u64, factor: u64) -> Vec<u64> {
 
 /// Elements of the message or of one rank's share in `bytes`, rounded down, but at least one.
 pub(crate) fn count_of(bytes: u64, collective: Collective, dtype: Dtype, n_ranks: u32) -> u64 {
-    let shares = match collective {
-        Collective::AllReduce => 1,
-        Collective::AllGather | Collective::ReduceScatter => u64::from(n_ranks),
-    };
-    (bytes / shares / dtype.bytes()).max(1)
+    let (inputs, outputs) = collective.parts(n_ranks);
+    (bytes / u64::from(inputs.max(outputs)) / dtype.bytes()).max(1)
 }
 
 #[cfg(test)]

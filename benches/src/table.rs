@@ -1,16 +1,23 @@
 //! The table, with the columns of nccl-tests.
 
 use crate::case::Case;
-use crate::measure::{Mode, Outcome, Settings};
-use crate::rates::rates;
+use crate::measure::{Mode, Outcome};
 use anyhow::Result;
 use symmem::Collective;
 
+/// What the columns show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Columns {
+    pub(crate) mode: Mode,
+    /// Whether NCCL's times stand beside ours.
+    pub(crate) vs_nccl: bool,
+}
+
 /// Lines above the rows of a collective.
-pub(crate) fn head(collective: Collective, mode: Mode) -> String {
+pub(crate) fn head(collective: Collective, Columns { mode, vs_nccl }: Columns) -> String {
     let count = match collective {
-        Collective::AllReduce => "count",
-        Collective::AllGather | Collective::ReduceScatter => "count/rank",
+        Collective::AllReduce | Collective::Broadcast => "count",
+        Collective::AllGather | Collective::ReduceScatter | Collective::AllToAll => "count/rank",
     };
     let left =
         format!("{:>12} {count:>12} {:>6} {:>6} {:>6} {:>15}", "size", "type", "redop", "mode", "algo");
@@ -28,6 +35,14 @@ pub(crate) fn head(collective: Collective, mode: Mode) -> String {
             format!("{:>10} {:>8} {:>8} {:>7}", "(us)", "(GB/s)", "(GB/s)", ""),
         ),
     };
+    let (names, under) = if vs_nccl {
+        (
+            format!("{names} {:>9} {:>9} {:>6}", "NCCL R0", "NCCL R2", "ratio"),
+            format!("{under} {:>9} {:>9} {:>6}", "(us)", "(us)", ""),
+        )
+    } else {
+        (names, under)
+    };
     let width = names.len();
     let lines = [
         format!("# {collective}"),
@@ -38,20 +53,29 @@ pub(crate) fn head(collective: Collective, mode: Mode) -> String {
     lines.map(|line| line.trim_end().to_owned()).join("\n")
 }
 
-/// One row: the case, then both results.
-pub(crate) fn row(case: &Case, settings: &Settings, results: [&Result<Outcome>; 2]) -> String {
-    let algorithms = results.map(|result| result.as_ref().ok().and_then(|outcome| outcome.algorithm));
-    let algorithm = algorithms.into_iter().flatten().next();
+/// One row: the case, then the result out of place and, if there is one, in place.
+pub(crate) fn row(
+    case: &Case,
+    columns: Columns,
+    out_of_place: &Result<Outcome>,
+    in_place: Option<&Result<Outcome>>,
+) -> String {
+    let outcomes = [Some(out_of_place), in_place].into_iter().flatten().flatten();
+    let algorithm = outcomes.filter_map(|outcome| outcome.algorithm).next();
     let left = format!(
         " {:>12} {:>12} {:>6} {:>6} {:>6} {:>15}",
         case.bytes_total(),
         case.count,
         case.dtype,
         case.op.map_or("none", |op| op.name()),
-        settings.mode.name(),
+        columns.mode.name(),
         algorithm.map_or("-", |algorithm| algorithm.name()),
     );
-    let [out_of_place, in_place] = results.map(|result| cells(case, settings.mode, result));
+    let cells = |result: &Result<Outcome>| {
+        let ours = cells(case, columns.mode, result);
+        if columns.vs_nccl { ours + &nccl_cells(result) } else { ours }
+    };
+    let (out_of_place, in_place) = (cells(out_of_place), in_place.map_or("-".into(), cells));
     format!("{left}  {out_of_place}  {in_place}")
 }
 
@@ -78,8 +102,7 @@ fn cells(case: &Case, mode: Mode, result: &Result<Outcome>) -> String {
         return format!("{:>6} {instructions:>12} {link_bytes:>12} {hops:>6} {wrong:>7}", "-");
     }
     let time_us = outcome.and_then(|outcome| outcome.time_us).map(|time| time.median);
-    let rates = time_us.and_then(|time_us| rates(case, time_us));
-    let cell = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
+    let rates = outcome.and_then(|outcome| outcome.rates(case, mode));
     format!(
         "{:>10} {:>8} {:>8} {wrong:>7}",
         cell(time_us),
@@ -88,11 +111,25 @@ fn cells(case: &Case, mode: Mode, result: &Result<Outcome>) -> String {
     )
 }
 
+/// NCCL's times, and the better of them over ours.
+fn nccl_cells(result: &Result<Outcome>) -> String {
+    let outcome = result.as_ref().ok();
+    let time_us =
+        |buffers: usize| outcome.and_then(|outcome| outcome.nccl[buffers].time_us).map(|time| time.median);
+    let ratio = outcome.and_then(Outcome::ratio_to_nccl);
+    format!(" {:>9} {:>9} {:>6}", cell(time_us(0)), cell(time_us(1)), cell(ratio))
+}
+
+fn cell(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.2}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::check::Findings;
-    use crate::measure::Spread;
+    use crate::rivals::Theirs;
+    use crate::timer::Spread;
     use anyhow::anyhow;
     use symmem::backend::WorkCounters;
     use symmem::{Algorithm, Dtype, Op};
@@ -105,17 +142,8 @@ mod tests {
         n_ranks: 4,
     };
 
-    fn settings(mode: Mode) -> Settings {
-        Settings {
-            mode,
-            iterations: 20,
-            warmup: 5,
-            replays: 10,
-            rounds: 1,
-            check_bytes_max: None,
-            seed: 1,
-            algorithm: None,
-        }
+    fn columns(mode: Mode) -> Columns {
+        Columns { mode, vs_nccl: false }
     }
 
     #[test]
@@ -128,9 +156,9 @@ mod tests {
             ..Outcome::default()
         };
         let wrong = Outcome { findings: Findings { wrong: 7, first: None }, ..outcome.clone() };
-        let text = head(Collective::AllReduce, Mode::Graph)
+        let text = head(Collective::AllReduce, columns(Mode::Graph))
             + "\n"
-            + &row(&CASE, &settings(Mode::Graph), [&Ok(outcome), &Ok(wrong)]);
+            + &row(&CASE, columns(Mode::Graph), &Ok(outcome), Some(&Ok(wrong)));
         let expected = "\
 # all_reduce
 #                                                                            out of place                            in place
@@ -141,13 +169,29 @@ mod tests {
     }
 
     #[test]
+    fn nccl_stands_beside_ours() {
+        let spread = |median| Some(Spread { median, min: median, max: median });
+        let theirs = |time_us| Theirs { time_us, note: None };
+        let nccl = [theirs(spread(25.0)), theirs(None)];
+        let outcome = Outcome { time_us: spread(12.5), nccl, ..Outcome::default() };
+        let columns = Columns { mode: Mode::Graph, vs_nccl: true };
+        let head = head(Collective::AllReduce, columns);
+        let row = row(&CASE, columns, &Ok(outcome), Some(&Err(anyhow!("broken"))));
+        let lines: Vec<_> = head.lines().chain([row.as_str()]).collect();
+        assert!(lines[2].ends_with("#wrong   NCCL R0   NCCL R2  ratio"), "{head}");
+        assert!(lines[4].contains("N/A     25.00         -   2.00  "), "{row}");
+        assert!(lines[4].ends_with("failed         -         -      -"), "{row}");
+        assert_eq!(lines[2].len(), lines[4].len());
+    }
+
+    #[test]
     fn the_simulated_machine_has_no_time() {
         let work = Some(WorkCounters { instructions: 123_456, link_bytes: 4096, hops: 3 });
         let outcome = Outcome { algorithm: Some(Algorithm::Ll), work, ..Outcome::default() };
         let case = Case { collective: Collective::AllGather, op: None, ..CASE };
-        let text = head(Collective::AllGather, Mode::Sim)
+        let text = head(Collective::AllGather, columns(Mode::Sim))
             + "\n"
-            + &row(&case, &settings(Mode::Sim), [&Ok(outcome), &Err(anyhow!("broken"))]);
+            + &row(&case, columns(Mode::Sim), &Ok(outcome), Some(&Err(anyhow!("broken"))));
         let expected = "\
 # all_gather
 #                                                                                 out of place                                       in place

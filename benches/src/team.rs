@@ -1,16 +1,23 @@
-//! The ranks of one communicator that this process drives, all or one, with a pair of buffers for each.
+//! The ranks of one communicator that this process drives, all or one, with a pair of buffers for each; and NCCL's
+//! communicators over the same buffers where it is to be compared with.
 
 use crate::case::Case;
 use crate::link::Link;
-use anyhow::{Context, Result, ensure};
+use crate::memory::{self, Buffer, Memory};
+use crate::nccl::comms::{Part, Range as NcclRange};
+use crate::nccl::{Buffers, Nccl, Rivals};
+use anyhow::{Result, bail, ensure};
 use serde::{Serialize, de::DeserializeOwned};
 use std::ops::Range;
+use std::time::Duration;
 use symmem::backend::WorkCounters;
-use symmem::{Collective, Comm, CommConfig, Device, Machine, Stream, Window};
+use symmem::{Collective, Comm, CommConfig, Device, Event, Machine, Stream, Window};
 use symmem_device::abi::DevBaseLayout;
 
-/// Bytes of known content before and after each buffer.
-pub(crate) const GUARD_BYTES: u64 = 64;
+/// Bytes of known content before and after each buffer: a cache line, so that buffers begin where one does.
+pub(crate) const GUARD_BYTES: u64 = 128;
+/// Bound on the wait for NCCL's work, which has none of its own.
+const NCCL_LIMIT: Duration = Duration::from_secs(60);
 
 /// One of a rank's two buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,10 +31,12 @@ pub(crate) struct Team {
     pub(crate) machine: Machine,
     first_rank: u32,
     link: Option<Link>,
+    /// Dropped first: it knows buffers and streams.
+    rivals: Option<Rivals>,
     pub(crate) comms: Vec<Comm>,
     pub(crate) streams: Vec<Stream>,
-    inputs: Vec<Window<u8>>,
-    outputs: Vec<Window<u8>>,
+    inputs: Vec<Buffer>,
+    outputs: Vec<Buffer>,
 }
 
 impl Team {
@@ -38,6 +47,7 @@ impl Team {
         n_ranks: u32,
         link: Option<Link>,
         config: &CommConfig,
+        memory: Memory,
         cases: &[Case],
     ) -> Result<Self> {
         let devices = match &link {
@@ -65,9 +75,39 @@ impl Team {
             Some(link) => vec![Comm::init_rank_with(&devices[0], n_ranks, link.rank, &link.id, config)?],
         };
         let streams = devices.iter().map(Stream::new).collect::<symmem::Result<_>>()?;
-        let (inputs, outputs) = (allocate(&comms, input_bytes)?, allocate(&comms, output_bytes)?);
+        let inputs = memory::buffers(&comms, memory, input_bytes)?;
+        let outputs = memory::buffers(&comms, memory, output_bytes)?;
         let first_rank = comms[0].rank();
-        Ok(Self { machine: machine.clone(), first_rank, link, comms, streams, inputs, outputs })
+        let machine = machine.clone();
+        Ok(Self { machine, first_rank, link, rivals: None, comms, streams, inputs, outputs })
+    }
+
+    /// Joins NCCL's communicators over the same devices and buffers.
+    ///
+    /// # Errors
+    ///
+    /// What NCCL answers.
+    pub(crate) fn challenge(&mut self, nccl: &Nccl) -> Result<()> {
+        ensure!(self.link.is_none(), "NCCL runs in one process");
+        let sides = [&self.inputs, &self.outputs];
+        let ranges = sides.into_iter().flat_map(|side| (0..).zip(side)).map(|(rank, buffer)| {
+            let len_bytes = buffer.window.len() as u64;
+            NcclRange { rank, address: buffer.address(), len_bytes }
+        });
+        let devices = self.comms.iter().map(|comm| comm.device().index()).collect();
+        // SAFETY: the buffers are memory of the ranks' devices, and outlive `rivals`, which is dropped first.
+        self.rivals = Some(unsafe { nccl.join(devices, ranges.collect()) }?);
+        Ok(())
+    }
+
+    /// Why NCCL does not run with these buffers, if so; `None` where it is not to be compared with, too.
+    pub(crate) fn rival_lacks(&self, buffers: Buffers) -> Option<String> {
+        self.rivals.as_ref().and_then(|rivals| rivals.why_not(buffers))
+    }
+
+    /// Whether NCCL is to be compared with.
+    pub(crate) fn has_rivals(&self) -> bool {
+        self.rivals.is_some()
     }
 
     /// Ranks that this process drives.
@@ -104,18 +144,19 @@ impl Team {
 
     /// The window of a rank's buffer: guard, buffer, guard, and what larger cases need.
     pub(crate) fn window(&self, rank: u32, side: Side) -> &Window<u8> {
+        &self.buffer(rank, side).window
+    }
+
+    fn buffer(&self, rank: u32, side: Side) -> &Buffer {
         match side {
             Side::Input => &self.inputs[self.place(rank)],
             Side::Output => &self.outputs[self.place(rank)],
         }
     }
 
-    /// Puts one operation of one rank into its stream. Where `from` and `to` are the same, an all-gather reads its part
-    /// of the output, and a reduce-scatter writes its part of the input.
+    /// Puts one operation of one rank into its stream.
     pub(crate) fn enqueue(&mut self, rank: u32, case: &Case, from: Side, to: Side) -> symmem::Result<()> {
-        let address = |side| self.window(rank, side).address() + GUARD_BYTES;
-        let (mut input, mut output) = (address(from), address(to));
-        let part = if from == to { u64::from(rank) * case.part_bytes() } else { 0 };
+        let [input, output] = ends(case, rank, (from, to), |side| self.window(rank, side).address());
         let place = self.place(rank);
         let (comm, stream) = (&mut self.comms[place], &self.streams[place]);
         match (case.collective, case.op) {
@@ -123,17 +164,52 @@ impl Team {
                 comm.all_reduce_at(input, output, case.count, case.dtype, op, stream)
             }
             (Collective::ReduceScatter, Some(op)) => {
-                output += part;
                 comm.reduce_scatter_at(input, output, case.count, case.dtype, op, stream)
             }
-            (_, None) if case.collective != Collective::AllGather => {
-                unreachable!("every case of a reduction has an op")
+            (Collective::AllGather, _) => comm.all_gather_at(input, output, case.count, case.dtype, stream),
+            (Collective::Broadcast, _) => {
+                comm.broadcast_at(input, output, case.count, case.dtype, case.root(), stream)
             }
-            _ => {
-                input += part;
-                comm.all_gather_at(input, output, case.count, case.dtype, stream)
-            }
+            (Collective::AllToAll, _) => comm.all_to_all_at(input, output, case.count, case.dtype, stream),
+            (_, None) => unreachable!("every case of a reduction has an op"),
         }
+    }
+
+    /// Puts one operation of all ranks into their streams, by NCCL.
+    ///
+    /// # Errors
+    ///
+    /// What NCCL answers.
+    pub(crate) fn enqueue_nccl(&mut self, buffers: Buffers, case: &Case, from: Side, to: Side) -> Result<()> {
+        let part = |rank| {
+            let [input, output] = ends(case, rank, (from, to), |side| self.buffer(rank, side).address());
+            Part { input, output, stream: self.stream(rank).raw() }
+        };
+        let parts: Vec<_> = self.ranks().map(part).collect();
+        let Some(rivals) = &mut self.rivals else { bail!("NCCL has no communicators") };
+        // SAFETY: the buffers hold the largest case; they, and the streams, outlive all that is enqueued, since `Program`
+        // is dropped before the team.
+        unsafe { rivals.enqueue(buffers, case, &parts) }
+    }
+
+    /// Waits for NCCL's work of all ranks; ends it when it takes too long.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the work, or that it took too long.
+    pub(crate) fn synchronize_nccl(&mut self, buffers: Buffers) -> Result<()> {
+        let wait = |(comm, stream): (&Comm, &Stream)| {
+            let done = Event::new(comm.device())?;
+            done.record(stream)?;
+            done.wait(NCCL_LIMIT)
+        };
+        let waited = self.comms.iter().zip(&self.streams).try_for_each(wait);
+        if let (Err(_), Some(rivals)) = (&waited, &mut self.rivals)
+            && let Ok(comms) = rivals.comms(buffers)
+        {
+            comms.abort();
+        }
+        Ok(waited?)
     }
 
     /// Waits for all ranks; gives the first error after all have been waited for.
@@ -160,12 +236,14 @@ pub(crate) fn own_device(machine: &Machine, link: &Link) -> symmem::Result<Devic
     machine.device(if sees_one { 0 } else { link.rank })
 }
 
-fn allocate(comms: &[Comm], len_bytes: u64) -> Result<Vec<Window<u8>>> {
-    let context = || format!("allocating {len_bytes} bytes on each of {} ranks", comms.len());
-    let len = usize::try_from(len_bytes).with_context(context)?;
-    let asked: symmem::Result<Vec<_>> = comms.iter().map(|comm| comm.alloc::<u8>(len)).collect();
-    // Every rank is waited for: registrations end on all ranks, with memory or with an error.
-    let windows: Vec<_> =
-        asked.with_context(context)?.into_iter().map(|registration| registration.wait()).collect();
-    windows.into_iter().collect::<symmem::Result<_>>().with_context(context)
+/// Where an operation of a rank reads and writes, from the addresses of its buffers. Where `from` and `to` are the same,
+/// an all-gather reads its part of the output, and a reduce-scatter writes its part of the input.
+fn ends(case: &Case, rank: u32, (from, to): (Side, Side), address: impl Fn(Side) -> u64) -> [u64; 2] {
+    let [input, output] = [from, to].map(|side| address(side) + GUARD_BYTES);
+    let part = if from == to { u64::from(rank) * case.part_bytes() } else { 0 };
+    match case.collective {
+        Collective::AllReduce | Collective::Broadcast | Collective::AllToAll => [input, output],
+        Collective::AllGather => [input + part, output],
+        Collective::ReduceScatter => [input, output + part],
+    }
 }

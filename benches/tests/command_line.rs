@@ -49,7 +49,10 @@ fn small_cases_are_right() {
         "--ranks 2 -G 2 -n 3 -c 4 --count 33 -d f16",
         "--ranks 2 --algo two_shot_ld_st --count 4097",
         "--ranks 2 --algo st --count 4097 --check-bytes-max 1 -c 3",
+        "--ranks 3 --count 67 --buffers register",
+        "--ranks 2 --count 5 --timing graph -n 2",
         "--procs 2 --count 1 --count 67",
+        "--procs 2 --count 5 --buffers register",
         "--procs 3 -n 3 -c 4 --count 33 -d f16 --algo ll",
         "--procs 1 --count 5",
     ];
@@ -69,12 +72,16 @@ fn bad_input_is_refused_with_a_reason() {
         ("-b 2K -e 1K", 2, "larger"),
         ("-f 1", 2, "1 is not in 2.."),
         ("-n 0", 2, "0 is not in 1.."),
-        ("-d f64", 2, "bf16"),
+        ("-d f128", 2, "bf16"),
         ("--count 4611686018427387904", 2, "do not fit"),
         ("all_gather --algo two_shot_ld_st", 2, "has no algorithm"),
         ("--ranks 2 -e 4G", 1, "bytes on each device"),
         ("--json /nowhere/at/all", 1, "/nowhere/at/all"),
         ("--procs 2 --ranks 2", 2, "cannot be used"),
+        ("--procs 2 --vs nccl", 2, "cannot be used"),
+        ("--timing host", 2, "has no time"),
+        ("--timing graph -G 0", 2, "needs replays"),
+        ("--plot /tmp/none.svg", 2, "has no time"),
         ("--procs 2 -b 2K -e 1K", 2, "larger"),
         ("--procs 2 -e 4G", 1, "bytes on each device"),
         ("--procs 2 --json /nowhere/at/all", 1, "/nowhere/at/all"),
@@ -138,13 +145,32 @@ fn standard_output_can_be_json_alone() {
     assert!(output.status.success());
     let rows: Vec<Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert_eq!(rows.len(), 4);
+    // All-to-all has none in place.
+    assert_eq!(rows.len(), 2 * symmem::Collective::ALL.len() - 1);
     for row in &rows {
         assert_eq!((&row["mode"], &row["time_us"], &row["wrong"]), (&"sim".into(), &Value::Null, &0.into()));
         assert!(row["instructions"].as_u64() > Some(0) && row["link_bytes"].as_u64() > Some(0), "{row}");
         assert_eq!(row["seed"], 9);
     }
     assert!(text(&output.stderr).contains("# all_gather"));
+}
+
+/// The simulated machine has no NCCL: that is said, and ours is measured.
+#[test]
+fn without_nccl_ours_is_measured_alone() {
+    let output = bench("all_reduce --ranks 2 --count 3 --vs nccl --json -");
+    assert!(output.status.success());
+    let rows: Vec<Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(rows.len(), 2);
+    for row in &rows {
+        assert_eq!(row["wrong"], 0);
+        for key in ["nccl_version", "nccl_r0_us", "nccl_r2_us", "ratio_to_nccl"] {
+            assert_eq!(row.get(key), Some(&Value::Null), "{key}");
+        }
+    }
+    let table = text(&output.stderr);
+    assert!(table.contains("# vs: without NCCL: it needs GPUs") && !table.contains("NCCL R0"), "{table}");
 }
 
 /// Processes that `parent` started.
@@ -241,6 +267,7 @@ fn the_map_shows_what_lies_in_the_space() {
 fn tools_write_a_row_per_measurement() {
     let tools = [
         ("host-cost --calls 3 --bursts 3 --json -", 3, "host_ns_per_call"),
+        ("timer --ranks 2 --json -", 4, "spun_us"),
         ("registration --ranks 2 --windows 1,3 --bytes 4K --repetitions 2 --json -", 11, "time_us"),
     ];
     for (args, n_rows, key) in tools {

@@ -1,7 +1,7 @@
 //! A machine with a communicator on it, on which run after run starts from the same state.
 
 use crate::finding::{Finding, How};
-use crate::program::{Launched, Program, REGIONS, Types, first_content, region_bytes};
+use crate::program::{Launched, Program, REGIONS, Types, first_content, region_bytes, root_of};
 use crate::subject::Run;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
@@ -247,12 +247,17 @@ impl Bed {
         for call in program.operations(types, self.n_ranks, rank as u32) {
             let (input, output) = (base + call.input, base + call.output);
             let (count, dtype) = (call.count, types.dtype);
-            match types.op {
-                Some(op) if types.collective == Collective::ReduceScatter => {
+            let op = types.op.unwrap_or(Op::Sum);
+            match types.collective {
+                Collective::AllReduce => comm.all_reduce_at(input, output, count, dtype, op, stream)?,
+                Collective::AllGather => comm.all_gather_at(input, output, count, dtype, stream)?,
+                Collective::ReduceScatter => {
                     comm.reduce_scatter_at(input, output, count, dtype, op, stream)?;
                 }
-                Some(op) => comm.all_reduce_at(input, output, count, dtype, op, stream)?,
-                None => comm.all_gather_at(input, output, count, dtype, stream)?,
+                Collective::Broadcast => {
+                    comm.broadcast_at(input, output, count, dtype, root_of(self.n_ranks), stream)?;
+                }
+                Collective::AllToAll => comm.all_to_all_at(input, output, count, dtype, stream)?,
             }
         }
         Ok(())

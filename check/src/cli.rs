@@ -75,7 +75,7 @@ pub(crate) struct CheckArgs {
 /// Arguments of `trace`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TraceArgs {
-    /// A collective, `all_reduce` or `all_gather`, or part of a kernel's name
+    /// A collective, e.g. `all_reduce` or `broadcast`, or part of a kernel's name
     #[arg(value_name = "COLLECTIVE", required_unless_present = "launch")]
     pub(crate) subject: Option<String>,
 

@@ -158,6 +158,11 @@ pub(crate) struct Operation {
     pub(crate) count: u64,
 }
 
+/// The root of broadcasts: the last rank.
+pub(crate) fn root_of(n_ranks: u32) -> u32 {
+    n_ranks - 1
+}
+
 /// Bytes of a region on `n_ranks` ranks: the parts of all ranks fit.
 pub(crate) fn region_bytes(n_ranks: u32) -> u64 {
     INPUT_BYTES_MAX * u64::from(n_ranks)
@@ -174,7 +179,10 @@ impl Program {
             let (mut input, mut output) = (at(step.from), at(step.to));
             let part = if step.from == step.to { u64::from(rank) * count * unit } else { 0 };
             match types.collective {
-                Collective::AllReduce => {}
+                Collective::AllReduce | Collective::Broadcast => {}
+                // There is none in place: a region behind it takes the output.
+                Collective::AllToAll if step.from == step.to => output = at((step.to + 1) % REGIONS),
+                Collective::AllToAll => {}
                 Collective::AllGather => input += part,
                 Collective::ReduceScatter => output += part,
             }
@@ -198,19 +206,15 @@ impl Program {
         let calls: Vec<_> = (0..n_ranks).map(|rank| self.operations(types, n_ranks, rank)).collect();
         for n in (0..self.n_rounds()).flat_map(|_| 0..self.steps.len()) {
             let part_bytes = (calls[0][n].count * types.dtype.bytes()) as usize;
-            let is_scatter = types.collective == Collective::ReduceScatter;
-            let bytes = if is_scatter { part_bytes * n_ranks as usize } else { part_bytes };
+            let bytes = part_bytes * types.collective.parts(n_ranks).0 as usize;
             let input = |(window, calls): (&Vec<u8>, &Vec<Operation>)| {
                 window[calls[n].input as usize..][..bytes].to_vec()
             };
             let inputs: Vec<Vec<u8>> = windows.iter().zip(&calls).map(input).collect();
-            let result = match types.op {
-                Some(op) => reference::all_reduce(types.dtype, op, &inputs),
-                None => reference::all_gather(&inputs),
-            };
-            for (rank, (window, calls)) in windows.iter_mut().zip(&calls).enumerate() {
-                let output = if is_scatter { &result[rank * part_bytes..][..part_bytes] } else { &result };
-                window[calls[n].output as usize..][..output.len()].copy_from_slice(output);
+            let (op, root) = (types.op.unwrap_or(Op::Sum), root_of(n_ranks) as usize);
+            let outputs = reference::outputs(types.collective, types.dtype, op, root, &inputs);
+            for ((window, calls), output) in windows.iter_mut().zip(&calls).zip(outputs) {
+                window[calls[n].output as usize..][..output.len()].copy_from_slice(&output);
             }
         }
         windows

@@ -65,14 +65,16 @@ pub struct CollectiveArgs {
     pub input_offset: u64,
     /// Offset of the output in bytes, equal on all ranks.
     pub output_offset: u64,
-    /// Bytes of the message of an all-reduce, or of one rank's part in every other collective.
+    /// Bytes of the message of an all-reduce or a broadcast, or of one rank's part in every other collective.
     pub len_bytes: u64,
     /// Slots or packs of one part of the message: of the whole, where it is not divided among the ranks.
     pub slots_per_part: u64,
     /// Those of them that one block moves; the host divides so that no kernel has to.
     pub slots_per_block: u32,
     /// Packs of scratch in which one sender reaches one block in one turn ([`DevBaseLayout::scratch_packs`]).
-    pub scratch_packs: u32,
+    pub scratch_packs: u16,
+    /// The rank whose input all get, in a broadcast.
+    pub root: u16,
 }
 
 /// `FaultRecord::state`: nothing happened.
@@ -94,6 +96,9 @@ pub const STEP_RECEIVE: u32 = 3;
 pub const STEP_ENTRY: u32 = 4;
 /// `FaultRecord::step`: waiting at the barrier behind which pushed data are there.
 pub const STEP_BARRIER_PUSHED: u32 = 5;
+
+/// `FaultRecord::step`: waiting at the barrier before or behind copies.
+pub const STEP_BARRIER_COPIES: u32 = 6;
 
 /// How a kernel tells the host that it gave up. One per rank, in host memory that the device maps.
 ///
@@ -300,6 +305,8 @@ const _: () = {
     assert!(offset_of!(DevComm, record) == 16);
     assert!(size_of::<CollectiveArgs>() == 80);
     assert!(offset_of!(CollectiveArgs, len_bytes) == 56);
+    assert!(offset_of!(CollectiveArgs, root) == 78);
+    assert!(DevBaseLayout::new(1).scratch_packs() <= u16::MAX as u32);
     assert!(size_of::<FaultRecord>() == 64);
     assert!(offset_of!(FaultRecord, abort) == 28);
     assert!(size_of::<DevBaseHeader>() == 64);

@@ -318,6 +318,8 @@ pub unsafe trait Backend: Debug + Send + Sync {
     ///
     /// `raw` is a live stream, and stays so for as long as the handle is used.
     unsafe fn stream_adopt(&self, device: u32, raw: u64) -> Result<StreamHandle>;
+    /// A stream as other code knows it: a `CUstream` on GPUs, what [`Backend::stream_adopt`] takes.
+    fn stream_raw(&self, stream: StreamHandle) -> u64;
     /// Destroys a stream; work in it still completes.
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()>;
     /// Waits until all work of a stream is done. A fault or deadlock of the simulated machine is returned here.
@@ -345,6 +347,9 @@ pub unsafe trait Backend: Debug + Send + Sync {
         shape: LaunchShape,
         argument: &[u8],
     ) -> Result<()>;
+    /// Copies `len_bytes` from one address to another behind the work of a stream (`cuMemcpyDtoDAsync`); either may be that
+    /// of a peer's memory, and the ranges do not overlap. In a capture it becomes a copy node.
+    fn stream_copy(&self, stream: StreamHandle, from: u64, to: u64, len_bytes: u64) -> Result<()>;
 
     /// Starts to capture a stream (`cuStreamBeginCapture`, thread-local mode).
     fn capture_begin(&self, stream: StreamHandle) -> Result<()>;

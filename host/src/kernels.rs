@@ -136,8 +136,21 @@ impl Kernels {
         Ok(blocks_max)
     }
 
-    /// Launches one kernel.
+    /// Launches one kernel, early where it waits by itself for what is before it.
     pub(crate) fn launch(
+        &self,
+        spec: &'static KernelSpec,
+        stream: &Stream,
+        shape: LaunchShape,
+        args: &CollectiveArgs,
+    ) -> Result<()> {
+        // Such a kernel takes room, which ranks on the same device may need to end the one before it.
+        let waits_itself = self.ptx_sm >= WAITS_ITSELF_SM_MIN && self.n_sharers == 1;
+        self.launch_in_order(spec, stream, LaunchShape { waits_itself, ..shape }, args)
+    }
+
+    /// Launches one kernel in the order of the stream.
+    pub(crate) fn launch_in_order(
         &self,
         spec: &'static KernelSpec,
         stream: &Stream,
@@ -146,9 +159,6 @@ impl Kernels {
     ) -> Result<()> {
         let ready = place(spec).and_then(|place| self.ready[place].get());
         let ready = ready.ok_or_else(|| self.not_prepared(spec))?;
-        // A kernel that starts early takes room, which ranks on the same device may need to end the one before it.
-        let waits_itself = self.ptx_sm >= WAITS_ITSELF_SM_MIN && self.n_sharers == 1;
-        let shape = LaunchShape { waits_itself, ..shape };
         self.device.machine().backend().launch(stream.handle(), ready.function, shape, bytes_of(args))
     }
 

@@ -58,6 +58,12 @@ impl Stream {
         self.inner.handle
     }
 
+    /// The stream for another library's calls: a `CUstream` on GPUs, which is what CUDA's runtime calls `cudaStream_t`.
+    /// It lives as long as any handle to it.
+    pub fn raw(&self) -> u64 {
+        self.machine().backend().stream_raw(self.handle())
+    }
+
     /// Waits until all its work is done. Kernels of this crate end by themselves: each wait in them is bounded.
     ///
     /// # Errors

@@ -156,6 +156,10 @@ unsafe impl<W: Watch> Backend for Tap<W> {
         self.inner.counters()
     }
 
+    fn stream_raw(&self, stream: StreamHandle) -> u64 {
+        self.inner.stream_raw(stream)
+    }
+
     unsafe fn stream_adopt(&self, device: u32, raw: u64) -> Result<StreamHandle> {
         // SAFETY: by this function's contract, which is the same.
         let adopt = || unsafe { self.inner.stream_adopt(device, raw) };
@@ -233,6 +237,8 @@ unsafe impl<W: Watch> Backend for Tap<W> {
         fn stream_wait_event(stream: StreamHandle, event: EventHandle) -> (); Object::Stream(stream), 0; |_| None;
         fn launch(stream: StreamHandle, function: FunctionHandle, shape: LaunchShape, argument: &[u8]) -> ();
             Object::Stream(stream), 0; |_| None;
+        fn stream_copy(stream: StreamHandle, from: u64, to: u64, len_bytes: u64) -> ();
+            Object::Stream(stream), len_bytes; |_| None;
 
         fn capture_begin(stream: StreamHandle) -> (); Object::Stream(stream), 0; |_| None;
         fn capture_end(stream: StreamHandle) -> GraphHandle;

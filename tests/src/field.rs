@@ -22,7 +22,7 @@ pub(crate) struct Operation {
     pub(crate) collective: Collective,
     /// Element type.
     pub(crate) dtype: Dtype,
-    /// Reduction; all-gathers ignore it.
+    /// Reduction; collectives that do not reduce ignore it.
     pub(crate) op: Op,
     /// Elements of the message, or of one rank's part.
     pub(crate) count: u64,
@@ -30,8 +30,8 @@ pub(crate) struct Operation {
     pub(crate) input: Place,
     /// Ignored in place.
     pub(crate) output: Place,
-    /// All-reduce: the output is the input. All-gather: the input is the rank's part of the output, which starts at
-    /// `input`. Reduce-scatter: the output is the rank's part of the input.
+    /// All-reduce and broadcast: the output is the input. All-gather: the input is the rank's part of the output, which starts at
+    /// `input`. Reduce-scatter: the output is the rank's part of the input. All-to-alls ignore it: they have none.
     pub(crate) in_place: bool,
     /// What values the inputs have.
     pub(crate) values: Values,
@@ -63,18 +63,23 @@ impl Operation {
 
     /// Bytes of one rank's input.
     pub(crate) fn input_bytes(&self, n_ranks: u32) -> u64 {
-        match self.collective {
-            Collective::AllReduce | Collective::AllGather => self.part_bytes(),
-            Collective::ReduceScatter => self.part_bytes() * u64::from(n_ranks),
-        }
+        self.part_bytes() * u64::from(self.collective.parts(n_ranks).0)
     }
 
     /// Bytes of one rank's output.
     pub(crate) fn output_bytes(&self, n_ranks: u32) -> u64 {
-        match self.collective {
-            Collective::AllReduce | Collective::ReduceScatter => self.part_bytes(),
-            Collective::AllGather => self.part_bytes() * u64::from(n_ranks),
-        }
+        self.part_bytes() * u64::from(self.collective.parts(n_ranks).1)
+    }
+
+    /// Where the ranks' outputs start, the first one's if they differ.
+    pub(crate) fn output_place(&self) -> Place {
+        let in_place = self.in_place && self.collective != Collective::AllToAll;
+        if in_place { self.input } else { self.output }
+    }
+
+    /// The rank that a broadcast starts from: another one for each count.
+    fn root(&self, n_ranks: u32) -> u32 {
+        (self.count % u64::from(n_ranks)) as u32
     }
 
     /// Puts one rank's part into a stream, on arrays at these addresses.
@@ -89,6 +94,10 @@ impl Operation {
             Collective::AllReduce => comm.all_reduce_at(input, output, count, dtype, op, stream),
             Collective::AllGather => comm.all_gather_at(input, output, count, dtype, stream),
             Collective::ReduceScatter => comm.reduce_scatter_at(input, output, count, dtype, op, stream),
+            Collective::Broadcast => {
+                comm.broadcast_at(input, output, count, dtype, self.root(comm.n_ranks()), stream)
+            }
+            Collective::AllToAll => comm.all_to_all_at(input, output, count, dtype, stream),
         }
     }
 
@@ -101,21 +110,14 @@ impl Operation {
     fn output_of(&self, rank: u32) -> Place {
         let is_part = self.in_place && self.collective == Collective::ReduceScatter;
         let skip = if is_part { u64::from(rank) * self.part_bytes() } else { 0 };
-        let place = if self.in_place { self.input } else { self.output };
+        let place = self.output_place();
         Place { offset: place.offset + skip, ..place }
     }
 
     /// Each rank's output.
     pub(crate) fn expected(&self, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        let reduced = || reference::all_reduce(self.dtype, self.op, inputs);
-        match self.collective {
-            Collective::AllReduce => vec![reduced(); inputs.len()],
-            Collective::AllGather => vec![reference::all_gather(inputs); inputs.len()],
-            Collective::ReduceScatter if self.count == 0 => vec![Vec::new(); inputs.len()],
-            Collective::ReduceScatter => {
-                reduced().chunks(self.part_bytes() as usize).map(<[u8]>::to_vec).collect()
-            }
-        }
+        let root = self.root(inputs.len() as u32) as usize;
+        reference::outputs(self.collective, self.dtype, self.op, root, inputs)
     }
 }
 

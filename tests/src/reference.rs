@@ -6,7 +6,35 @@
 //! and their average is the wrapped sum divided toward zero.
 
 use half::{bf16, f16};
-use symmem::{Dtype, E4m3, E5m2, Op};
+use symmem::{Collective, Dtype, E4m3, E5m2, Op};
+
+/// Each rank's output of a collective on one input per rank; `root` is that of a broadcast.
+pub fn outputs(
+    collective: Collective,
+    dtype: Dtype,
+    op: Op,
+    root: usize,
+    inputs: &[Vec<u8>],
+) -> Vec<Vec<u8>> {
+    let n_ranks = inputs.len();
+    let part = |whole: &[u8], rank: usize| {
+        let len = whole.len() / n_ranks;
+        whole[rank * len..][..len].to_vec()
+    };
+    match collective {
+        Collective::AllReduce => vec![all_reduce(dtype, op, inputs); n_ranks],
+        Collective::AllGather => vec![inputs.concat(); n_ranks],
+        Collective::Broadcast => vec![inputs[root].clone(); n_ranks],
+        Collective::ReduceScatter => {
+            let reduced = all_reduce(dtype, op, inputs);
+            (0..n_ranks).map(|rank| part(&reduced, rank)).collect()
+        }
+        Collective::AllToAll => {
+            let parts_for = |rank| inputs.iter().flat_map(|input| part(input, rank)).collect();
+            (0..n_ranks).map(parts_for).collect()
+        }
+    }
+}
 
 /// The result of an all-reduce of one input per rank, all equally long.
 pub fn all_reduce(dtype: Dtype, op: Op, inputs: &[Vec<u8>]) -> Vec<u8> {
@@ -18,11 +46,6 @@ pub fn all_reduce(dtype: Dtype, op: Op, inputs: &[Vec<u8>]) -> Vec<u8> {
         finish(op, values.fold(first, |acc, next| fold(dtype, op, acc, next)), inputs.len())
     };
     (0..n_elements).flat_map(|at| lower(dtype, element(at))).collect()
-}
-
-/// The result of an all-gather of one share per rank.
-pub fn all_gather(inputs: &[Vec<u8>]) -> Vec<u8> {
-    inputs.concat()
 }
 
 /// An element in what it accumulates in.
@@ -163,8 +186,17 @@ mod tests {
     }
 
     #[test]
-    fn gathers_in_rank_order() {
-        assert_eq!(all_gather(&[vec![1, 2], vec![3, 4]]), [1, 2, 3, 4]);
+    fn parts_go_where_they_belong() {
+        let inputs = [vec![1, 2], vec![3, 4]];
+        for (collective, expected) in [
+            (Collective::AllReduce, [vec![4, 6], vec![4, 6]]),
+            (Collective::ReduceScatter, [vec![4], vec![6]]),
+            (Collective::AllGather, [vec![1, 2, 3, 4], vec![1, 2, 3, 4]]),
+            (Collective::Broadcast, [vec![3, 4], vec![3, 4]]),
+            (Collective::AllToAll, [vec![1, 3], vec![2, 4]]),
+        ] {
+            assert_eq!(outputs(collective, Dtype::U8, Op::Sum, 1, &inputs), expected, "{collective}");
+        }
     }
 
     #[test]

@@ -8,37 +8,48 @@ use anyhow::{Context, Result};
 use std::path::Path;
 use symmem::kernels_ptx::{KernelSet, ptx_for};
 use symmem_builder::{Builder, Lto};
-use symmem_device::kernels::{Algorithm, KernelSpec};
+use symmem_device::kernels::{Algorithm, Collective, KernelSpec};
 
-/// A step that can be left out: its name in the source, and the algorithms that take it.
+/// A step that can be left out: its name in the source, and the kernels that take it.
 struct Step {
     name: &'static str,
     algorithms: &'static [Algorithm],
+    /// `None` for all.
+    collective: Option<Collective>,
+}
+
+const fn step(name: &'static str, algorithms: &'static [Algorithm]) -> Step {
+    Step { name, algorithms, collective: None }
 }
 
 const LL: &[Algorithm] = &[Algorithm::Ll, Algorithm::LlTwoShot];
 const BETWEEN_BARRIERS: &[Algorithm] = &[Algorithm::TwoShotLdSt, Algorithm::Ld, Algorithm::St];
+const WITH_BARRIERS: &[Algorithm] = &[Algorithm::TwoShotLdSt, Algorithm::Ld, Algorithm::St, Algorithm::Ce];
 
 /// All of them; each stands as `intact!("NAME")` in the source.
-const STEPS: [Step; 11] = [
-    Step { name: "ll_epoch_step", algorithms: LL },
-    Step { name: "ll_epoch_step_in_kernel", algorithms: LL },
-    Step { name: "ll_epoch_save", algorithms: LL },
-    Step { name: "ll_epoch_after_wrap", algorithms: LL },
-    Step { name: "ll_bank_switch", algorithms: LL },
-    Step { name: "ll_bank_zeroing", algorithms: LL },
-    Step { name: "ll_second_half", algorithms: LL },
-    Step { name: "barrier_epoch_step", algorithms: BETWEEN_BARRIERS },
-    Step { name: "barrier_epoch_save", algorithms: BETWEEN_BARRIERS },
-    Step { name: "barrier_on_entry", algorithms: BETWEEN_BARRIERS },
-    Step { name: "barrier_on_exit", algorithms: BETWEEN_BARRIERS },
+const STEPS: [Step; 12] = [
+    step("ll_epoch_step", LL),
+    step("ll_epoch_step_in_kernel", LL),
+    step("ll_epoch_save", LL),
+    step("ll_epoch_after_wrap", LL),
+    step("ll_bank_switch", LL),
+    step("ll_bank_zeroing", LL),
+    step("ll_second_half", LL),
+    step("barrier_epoch_step", WITH_BARRIERS),
+    step("barrier_epoch_save", WITH_BARRIERS),
+    step("barrier_on_entry", BETWEEN_BARRIERS),
+    step("barrier_on_exit", BETWEEN_BARRIERS),
+    Step { collective: Some(Collective::Broadcast), ..step("broadcast_empty_slots", LL) },
 ];
 
 /// A trial for each step and each of the kernels that takes it.
 pub(super) fn trials(root: &Path, kernels: &[&'static KernelSpec]) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for step in &STEPS {
-        let takes = |kernel: &&&'static KernelSpec| step.algorithms.contains(&kernel.algorithm);
+        let takes = |kernel: &&&'static KernelSpec| {
+            let is_its = step.collective.is_none_or(|its| its == kernel.collective);
+            is_its && step.algorithms.contains(&kernel.algorithm)
+        };
         let kernels: Vec<_> = kernels.iter().filter(takes).collect();
         if kernels.is_empty() {
             continue;

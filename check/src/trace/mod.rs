@@ -74,17 +74,15 @@ fn collective(args: &TraceArgs, subject: &str) -> Result<(String, Vec<Stroke>)> 
     for _ in 0..args.ops {
         for (rank, comm) in comms.iter_mut().enumerate() {
             let (input, output) = (inputs[rank].address(), outputs[rank].address());
-            let stream = &streams[rank];
+            let (stream, op, count) = (&streams[rank], kernel.op.unwrap_or(Op::Sum), args.count);
             match kernel.collective {
-                Collective::AllReduce => {
-                    let op = kernel.op.unwrap_or(Op::Sum);
-                    comm.all_reduce_at(input, output, args.count, dtype, op, stream)?;
-                }
+                Collective::AllReduce => comm.all_reduce_at(input, output, count, dtype, op, stream)?,
                 Collective::ReduceScatter => {
-                    let op = kernel.op.unwrap_or(Op::Sum);
-                    comm.reduce_scatter_at(input, output, args.count, dtype, op, stream)?;
+                    comm.reduce_scatter_at(input, output, count, dtype, op, stream)?;
                 }
-                Collective::AllGather => comm.all_gather_at(input, output, args.count, dtype, stream)?,
+                Collective::AllGather => comm.all_gather_at(input, output, count, dtype, stream)?,
+                Collective::Broadcast => comm.broadcast_at(input, output, count, dtype, 0, stream)?,
+                Collective::AllToAll => comm.all_to_all_at(input, output, count, dtype, stream)?,
             }
         }
     }

@@ -7,18 +7,25 @@
 //! | `gather` | shares to everyone, as packets | all-gather `ll`, `ll_128` |
 //! | `pull` | owners load, between barriers | all-reduce `two_shot_ld_st`; reduce-scatter `ld` |
 //! | `push_scratch` | parts into their owners' scratch, between barriers | all-reduce `two_shot_push`; reduce-scatter `push` |
-//! | `all_gather_st` | shares to everyone, between barriers | all-gather `st` |
+//! | `broadcast` | the root's message to everyone, as packets | broadcast `ll` |
+//! | `all_to_all` | parts to whom they are for, as packets | all-to-all `ll` |
+//! | `store_all` | to everyone what is theirs, between barriers | all-gather `st`, broadcast `st`, all-to-all `st` |
+//! | `meet` | nothing: a barrier around copies | all-gather `ce` |
 //! | `cut` | how a message is cut into parts, slots and tiles | |
 //! | `exchange` | a tile of packets on its way | |
 
 #[cfg(target_arch = "nvptx64")]
-mod all_gather_st;
+mod all_to_all;
+#[cfg(target_arch = "nvptx64")]
+mod broadcast;
 #[cfg(target_arch = "nvptx64")]
 mod cut;
 #[cfg(target_arch = "nvptx64")]
 mod exchange;
 #[cfg(target_arch = "nvptx64")]
 mod gather;
+#[cfg(target_arch = "nvptx64")]
+mod meet;
 mod names;
 #[cfg(not(target_arch = "nvptx64"))]
 mod promises;
@@ -34,13 +41,17 @@ mod push_scratch;
 mod set;
 #[cfg(target_arch = "nvptx64")]
 mod share;
+#[cfg(target_arch = "nvptx64")]
+mod store_all;
 mod table;
 
 /// The kernels by their names in the table.
 #[cfg(target_arch = "nvptx64")]
 use {
-    all_gather_st::all_gather_st,
+    all_to_all::all_to_all_ll,
+    broadcast::broadcast_ll,
     gather::{all_gather_ll, all_gather_ll_128},
+    meet::all_gather_ce,
     pull::{all_reduce_two_shot_ld_st, reduce_scatter_ld},
     push_all::{all_reduce_ll, all_reduce_ll_128, all_reduce_sentinel},
     push_parts::{
@@ -48,6 +59,7 @@ use {
         reduce_scatter_sentinel,
     },
     push_scratch::{all_reduce_two_shot_push, reduce_scatter_push},
+    store_all::{all_gather_st, all_to_all_st, broadcast_st},
 };
 
 /// Most threads of a block of any kernel: registers are assigned for so many.

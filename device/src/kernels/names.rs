@@ -42,6 +42,10 @@ named! {
         AllGather = "all_gather",
         /// Every rank gets its part of the reduction of all inputs.
         ReduceScatter = "reduce_scatter",
+        /// Every rank gets the root's input.
+        Broadcast = "broadcast",
+        /// Every rank gets its part of each rank's input, in rank order.
+        AllToAll = "all_to_all",
     }
 
     /// How they do it.
@@ -60,12 +64,14 @@ named! {
         TwoShotLdSt = "two_shot_ld_st",
         /// Store parts to their owners' scratch, reduce behind a barrier, store the results to all.
         TwoShotPush = "two_shot_push",
-        /// Store the share to every rank, between two barriers.
+        /// Store to every rank what it gets, between two barriers.
         St = "st",
         /// Each owner loads and reduces its part, between two barriers.
         Ld = "ld",
         /// Store parts to their owners' scratch, reduce behind a barrier.
         Push = "push",
+        /// Copy engines move the share to every rank, between two kernels that are barriers.
+        Ce = "ce",
     }
 
     /// Element type.
@@ -108,6 +114,23 @@ named! {
         Max = "max",
         /// Sum in rank order, divided by the number of ranks before it is rounded; of integers, toward zero.
         Avg = "avg",
+    }
+}
+
+impl Collective {
+    /// Whether it reduces: only then has a call an operation.
+    pub const fn reduces(self) -> bool {
+        matches!(self, Self::AllReduce | Self::ReduceScatter)
+    }
+
+    /// Parts, all equally long, that a rank's input and its output consist of.
+    pub const fn parts(self, n_ranks: u32) -> (u32, u32) {
+        match self {
+            Self::AllReduce | Self::Broadcast => (1, 1),
+            Self::AllGather => (1, n_ranks),
+            Self::ReduceScatter => (n_ranks, 1),
+            Self::AllToAll => (n_ranks, n_ranks),
+        }
     }
 }
 

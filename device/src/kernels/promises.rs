@@ -59,6 +59,14 @@ const BEHIND_A_BARRIER: &[Promise] = &[
     exactly(2, "bar.red.or.pred"),
 ];
 
+/// One such barrier, and nothing else.
+const A_BARRIER: &[Promise] = &[
+    some("st.release.sys.global.b32"),
+    some("ld.relaxed.sys.global.b32"),
+    some("ld.acquire.sys"),
+    exactly(2, "bar.red.or.pred"),
+];
+
 /// Kernels compiled for this compute capability or a later one wait by themselves for the work before them, so that they
 /// may be launched early.
 pub const WAITS_ITSELF_SM_MIN: u32 = 90;
@@ -75,6 +83,7 @@ impl KernelSpec {
                 BETWEEN_BARRIERS
             }
             Algorithm::Push => BEHIND_A_BARRIER,
+            Algorithm::Ce => A_BARRIER,
         };
         let early: &[Promise] = if sm >= WAITS_ITSELF_SM_MIN { LAUNCHED_EARLY } else { &[] };
         by_algorithm.iter().chain(early)

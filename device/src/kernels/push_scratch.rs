@@ -119,7 +119,7 @@ impl Scratch {
             (Team::new(&args.comm), DevBaseLayout::new(args.comm.n_ranks), thread::block_idx_x());
         // SAFETY: `DevBase` is mapped; the word was last written by this block's previous kernel.
         let turn = unsafe { ptx::ld_weak_b32(team.own_address(layout.push_turn_offset(block))) };
-        Self { team, layout, block, turn, capacity: args.scratch_packs }
+        Self { team, layout, block, turn, capacity: args.scratch_packs.into() }
     }
 
     /// Packs of one round: what makes four rounds, but no less than the block's threads move at once.

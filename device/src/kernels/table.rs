@@ -273,6 +273,11 @@ table! {
     AllGather Ll all_gather_ll { sm_80 { any [any] } }
     AllGather Ll128 all_gather_ll_128 { sm_90 { any [any] } }
     AllGather St all_gather_st { sm_80 { any [any] } }
+    AllGather Ce all_gather_ce { sm_80 { any [any] } }
+    Broadcast Ll broadcast_ll { sm_80 { any [any] } }
+    Broadcast St broadcast_st { sm_80 { any [any] } }
+    AllToAll Ll all_to_all_ll { sm_80 { any [any] } }
+    AllToAll St all_to_all_st { sm_80 { any [any] } }
 }
 
 // A mutant has one kernel for each source: the others are the same code in other types.
@@ -293,6 +298,11 @@ table! {
     AllGather Ll all_gather_ll { sm_80 { any [any] } }
     AllGather Ll128 all_gather_ll_128 { sm_90 { any [any] } }
     AllGather St all_gather_st { sm_80 { any [any] } }
+    AllGather Ce all_gather_ce { sm_80 { any [any] } }
+    Broadcast Ll broadcast_ll { sm_80 { any [any] } }
+    Broadcast St broadcast_st { sm_80 { any [any] } }
+    AllToAll Ll all_to_all_ll { sm_80 { any [any] } }
+    AllToAll St all_to_all_st { sm_80 { any [any] } }
 }
 
 #[cfg(not(target_arch = "nvptx64"))]

@@ -30,7 +30,9 @@ pub(crate) fn cut(
         // In place, the share lies elsewhere on each rank.
         Collective::AllGather => 0,
         // Parts that are no multiples of a slot start anywhere in one.
-        Collective::ReduceScatter if !len_bytes.is_multiple_of(form.slot_bytes) => form.slot_bytes - 1,
+        Collective::ReduceScatter | Collective::AllToAll if !len_bytes.is_multiple_of(form.slot_bytes) => {
+            form.slot_bytes - 1
+        }
         _ => input_offset % form.slot_bytes,
     };
     let slots = (len_bytes + lead_bytes).div_ceil(form.slot_bytes);

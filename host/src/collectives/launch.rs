@@ -5,11 +5,11 @@ use super::plan::{Plan, form_of};
 use crate::comm::Comm;
 use crate::machine::Device;
 use crate::stream::Stream;
-use crate::symmetric::{WindowInner, WindowOffset, WindowSlice};
+use crate::symmetric::{FlatOffset, WindowInner, WindowOffset, WindowSlice};
 use crate::{ErrorKind, Result};
 use std::sync::Arc;
 use symmem_device::abi::{CollectiveArgs, DevBaseLayout, DevComm};
-use symmem_device::kernels::{Collective, Dtype, Op};
+use symmem_device::kernels::{Algorithm, Collective, Dtype, Op};
 
 /// What of a call decides on its plan: collective, count, type, operation.
 pub(crate) type Asked = (Collective, u64, Dtype, Option<Op>);
@@ -62,12 +62,27 @@ pub(crate) struct Call<'a> {
     pub(crate) count: u64,
     pub(crate) dtype: Dtype,
     pub(crate) op: Option<Op>,
+    /// The rank that a broadcast starts from; 0 in every other collective.
+    pub(crate) root: u32,
     pub(crate) stream: &'a Stream,
 }
 
+/// A collective as it was called by addresses.
+pub(crate) struct CallAt {
+    pub(crate) collective: Collective,
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+    /// Elements of the message, or of one rank's part.
+    pub(crate) count: u64,
+    pub(crate) dtype: Dtype,
+    pub(crate) op: Option<Op>,
+    /// As in [`Call`].
+    pub(crate) root: u32,
+}
+
 impl Call<'_> {
-    /// Checks the call against its windows; gives the bytes of input and output.
-    fn check(&self, comm: &Comm) -> Result<(u64, u64)> {
+    /// Checks the call against its windows.
+    fn check(&self, comm: &Comm) -> Result<()> {
         for (what, range) in [("input", &self.input), ("output", &self.output)] {
             if (range.window.comm_id, range.window.rank) != (comm.id(), comm.rank()) {
                 let detail =
@@ -76,7 +91,8 @@ impl Call<'_> {
             }
         }
         check_stream(self.stream, comm.device())?;
-        let (n_inputs, n_outputs) = parts_of(self.collective, comm.n_ranks());
+        check_root(self.root, comm.n_ranks())?;
+        let (n_inputs, n_outputs) = self.collective.parts(comm.n_ranks());
         let input_bytes = bytes_of(self.count, self.dtype, n_inputs)?;
         let output_bytes = bytes_of(self.count, self.dtype, n_outputs)?;
         for (what, range, needed_bytes) in
@@ -87,20 +103,25 @@ impl Call<'_> {
                 return Err(ErrorKind::WindowTooSmall { what, needed_bytes, found_bytes }.into());
             }
         }
-        self.check_overlap(comm.rank(), input_bytes, output_bytes)?;
-        Ok((input_bytes, output_bytes))
+        self.check_overlap(comm.rank(), input_bytes, output_bytes)
     }
 
     fn check_overlap(&self, rank: u32, input_bytes: u64, output_bytes: u64) -> Result<()> {
         let (input, output) = (self.input.flat_bytes(), self.output.flat_bytes());
+        if input + input_bytes <= output || output + output_bytes <= input {
+            return Ok(());
+        }
         let part_bytes = u64::from(rank) * input_bytes.min(output_bytes);
         let is_in_place = match self.collective {
-            Collective::AllReduce => input == output,
+            Collective::AllReduce | Collective::Broadcast | Collective::AllToAll => input == output,
             Collective::AllGather => input == output + part_bytes,
             Collective::ReduceScatter => output == input + part_bytes,
         };
-        let is_disjoint = input + input_bytes <= output || output + output_bytes <= input;
-        if is_in_place || is_disjoint {
+        if is_in_place && self.collective == Collective::AllToAll {
+            let (what, hint) = ("an all-to-all in place", "give the output memory of its own");
+            return Err(ErrorKind::Unsupported { what: what.into(), hint: hint.into() }.into());
+        }
+        if is_in_place {
             return Ok(());
         }
         Err(ErrorKind::PartialOverlap { input: (input, input_bytes), output: (output, output_bytes) }.into())
@@ -108,16 +129,16 @@ impl Call<'_> {
 }
 
 impl Comm {
-    /// Checks, plans and launches a call: one kernel on its stream.
+    /// Checks, plans and launches a call: one kernel on its stream, with copies between two where copy engines move data.
     pub(crate) fn launch(&mut self, call: &Call<'_>) -> Result<()> {
         self.check_usable()?;
-        let (input_bytes, output_bytes) = call.check(self)?;
+        call.check(self)?;
         if call.count == 0 {
             return Ok(());
         }
         let plan = self.planned((call.collective, call.count, call.dtype, call.op))?;
-        let (input_offset, len_bytes) = (call.input.flat_bytes(), input_bytes.min(output_bytes));
         let (form, n_ranks) = (form_of(plan.kernel.algorithm), self.n_ranks());
+        let (input_offset, len_bytes) = (call.input.flat_bytes(), bytes_of(call.count, call.dtype, 1)?);
         let cut = cut(call.collective, form, (input_offset, len_bytes), n_ranks, plan.shape.blocks)?;
         let args = CollectiveArgs {
             comm: self.dev_comm(),
@@ -126,16 +147,55 @@ impl Comm {
             len_bytes,
             slots_per_part: cut.slots_per_part,
             slots_per_block: cut.slots_per_block,
-            scratch_packs: DevBaseLayout::new(n_ranks).scratch_packs(),
+            scratch_packs: DevBaseLayout::new(n_ranks).scratch_packs() as u16,
+            root: call.root as u16,
         };
         self.order().enter(call.stream, || self.kept([call.input.window, call.output.window]))?;
+        if plan.kernel.algorithm == Algorithm::Ce {
+            return self.launch_copies(call, &plan, &args);
+        }
         self.kernels().launch(plan.kernel, call.stream, plan.shape, &args)
     }
 
-    /// A call on arrays without elements and without memory.
-    pub(crate) fn launch_nothing(&mut self, stream: &Stream) -> Result<()> {
-        self.check_usable()?;
-        check_stream(stream, self.device())
+    /// A barrier, a copy of the input to each rank, a barrier.
+    fn launch_copies(&self, call: &Call<'_>, plan: &Plan, args: &CollectiveArgs) -> Result<()> {
+        let backend = self.device().machine().backend();
+        let barrier = || self.kernels().launch_in_order(plan.kernel, call.stream, plan.shape, args);
+        let at = |rank, offset| self.space().address(rank, FlatOffset::new(offset));
+        let from = at(self.rank(), args.input_offset);
+        let output_offset = args.output_offset + u64::from(self.rank()) * args.len_bytes;
+        barrier()?;
+        for distance in 0..self.n_ranks() {
+            let to = at((self.rank() + distance) % self.n_ranks(), output_offset);
+            if to != from {
+                backend.stream_copy(call.stream.handle(), from, to, args.len_bytes)?;
+            }
+        }
+        barrier()
+    }
+
+    /// As [`Self::launch`], by addresses in windows. Arrays without elements may be without memory, too.
+    pub(crate) fn launch_at(&mut self, call: &CallAt, stream: &Stream) -> Result<()> {
+        let &CallAt { collective, input, output, count, dtype, op, root } = call;
+        if (input, output, count) == (0, 0, 0) {
+            self.check_usable()?;
+            return check_stream(stream, self.device()).and_then(|()| check_root(root, self.n_ranks()));
+        }
+        let (n_inputs, n_outputs) = collective.parts(self.n_ranks());
+        let (input_bytes, output_bytes) =
+            (bytes_of(count, dtype, n_inputs)?, bytes_of(count, dtype, n_outputs)?);
+        let (input_window, output_window) =
+            (self.window_at(input, input_bytes)?, self.window_at(output, output_bytes)?);
+        self.launch(&Call {
+            collective,
+            input: Range::at(&input_window, input, input_bytes, dtype)?,
+            output: Range::at(&output_window, output, output_bytes, dtype)?,
+            count,
+            dtype,
+            op,
+            root,
+            stream,
+        })
     }
 
     /// The plan, which is mostly that of the call before.
@@ -171,13 +231,12 @@ fn check_stream(stream: &Stream, device: &Device) -> Result<()> {
     Err(ErrorKind::Foreign { what: "the stream".into(), detail }.into())
 }
 
-/// Parts of `count` elements that input and output have.
-fn parts_of(collective: Collective, n_ranks: u32) -> (u32, u32) {
-    match collective {
-        Collective::AllReduce => (1, 1),
-        Collective::AllGather => (1, n_ranks),
-        Collective::ReduceScatter => (n_ranks, 1),
+fn check_root(root: u32, n_ranks: u32) -> Result<()> {
+    if root < n_ranks {
+        return Ok(());
     }
+    let (found, allowed) = (format!("rank {root}"), format!("ranks from 0 to {}", n_ranks - 1));
+    Err(ErrorKind::InvalidArgument { what: "root of a broadcast", found, allowed }.into())
 }
 
 /// Bytes of `count` elements for each of `n` ranks.

@@ -1,5 +1,7 @@
 //! The collectives: what a call checks, which kernel it becomes, how that is launched.
 
+mod all_to_all;
+mod broadcast;
 mod cut;
 mod launch;
 mod plan;
@@ -12,7 +14,7 @@ use crate::stream::Stream;
 use crate::symmetric::{Window, WindowSlice, WindowSliceMut};
 use crate::{Comm, Result};
 pub(crate) use launch::Asked;
-use launch::{Call, Range};
+use launch::{Call, CallAt, Range};
 use symmem_device::kernels::{Algorithm, Collective, Dtype, Op};
 
 impl Comm {
@@ -45,6 +47,7 @@ impl Comm {
             count: input.len() as u64,
             dtype: T::DTYPE,
             op: Some(op),
+            root: 0,
             stream,
         })
     }
@@ -68,6 +71,7 @@ impl Comm {
             count: data.len() as u64,
             dtype: T::DTYPE,
             op: Some(op),
+            root: 0,
             stream,
         })
     }
@@ -93,6 +97,7 @@ impl Comm {
             count: input.len() as u64,
             dtype: T::DTYPE,
             op: None,
+            root: 0,
             stream,
         })
     }
@@ -118,6 +123,7 @@ impl Comm {
             count,
             dtype: T::DTYPE,
             op: None,
+            root: 0,
             stream,
         })
     }
@@ -141,21 +147,8 @@ impl Comm {
         op: Op,
         stream: &Stream,
     ) -> Result<()> {
-        if (input, output, count) == (0, 0, 0) {
-            return self.launch_nothing(stream);
-        }
-        let len_bytes = launch::bytes_of(count, dtype, 1)?;
-        let (input_window, output_window) =
-            (self.window_at(input, len_bytes)?, self.window_at(output, len_bytes)?);
-        self.launch(&Call {
-            collective: Collective::AllReduce,
-            input: Range::at(&input_window, input, len_bytes, dtype)?,
-            output: Range::at(&output_window, output, len_bytes, dtype)?,
-            count,
-            dtype,
-            op: Some(op),
-            stream,
-        })
+        let (collective, op) = (Collective::AllReduce, Some(op));
+        self.launch_at(&CallAt { collective, input, output, count, dtype, op, root: 0 }, stream)
     }
 
     /// [`Comm::all_gather`] by addresses in registered windows; see [`Comm::all_reduce_at`]. `count` is one rank's.
@@ -171,22 +164,8 @@ impl Comm {
         dtype: Dtype,
         stream: &Stream,
     ) -> Result<()> {
-        if (input, output, count) == (0, 0, 0) {
-            return self.launch_nothing(stream);
-        }
-        let share_bytes = launch::bytes_of(count, dtype, 1)?;
-        let len_bytes = launch::bytes_of(count, dtype, self.n_ranks())?;
-        let (input_window, output_window) =
-            (self.window_at(input, share_bytes)?, self.window_at(output, len_bytes)?);
-        self.launch(&Call {
-            collective: Collective::AllGather,
-            input: Range::at(&input_window, input, share_bytes, dtype)?,
-            output: Range::at(&output_window, output, len_bytes, dtype)?,
-            count,
-            dtype,
-            op: None,
-            stream,
-        })
+        let (collective, op) = (Collective::AllGather, None);
+        self.launch_at(&CallAt { collective, input, output, count, dtype, op, root: 0 }, stream)
     }
 
     /// From now on, calls take this algorithm wherever it has a kernel, and so many blocks; `None` leaves the choice to the

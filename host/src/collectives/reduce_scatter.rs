@@ -1,6 +1,6 @@
 //! Reduce-scatter.
 
-use super::launch::{self, Call, Range};
+use super::launch::{self, Call, CallAt, Range};
 use crate::element::Element;
 use crate::stream::Stream;
 use crate::symmetric::{WindowSlice, WindowSliceMut};
@@ -33,6 +33,7 @@ impl Comm {
             count,
             dtype: T::DTYPE,
             op: Some(op),
+            root: 0,
             stream,
         })
     }
@@ -60,6 +61,7 @@ impl Comm {
             count,
             dtype: T::DTYPE,
             op: Some(op),
+            root: 0,
             stream,
         })
     }
@@ -79,21 +81,7 @@ impl Comm {
         op: Op,
         stream: &Stream,
     ) -> Result<()> {
-        if (input, output, count) == (0, 0, 0) {
-            return self.launch_nothing(stream);
-        }
-        let part_bytes = launch::bytes_of(count, dtype, 1)?;
-        let len_bytes = launch::bytes_of(count, dtype, self.n_ranks())?;
-        let (input_window, output_window) =
-            (self.window_at(input, len_bytes)?, self.window_at(output, part_bytes)?);
-        self.launch(&Call {
-            collective: Collective::ReduceScatter,
-            input: Range::at(&input_window, input, len_bytes, dtype)?,
-            output: Range::at(&output_window, output, part_bytes, dtype)?,
-            count,
-            dtype,
-            op: Some(op),
-            stream,
-        })
+        let (collective, op) = (Collective::ReduceScatter, Some(op));
+        self.launch_at(&CallAt { collective, input, output, count, dtype, op, root: 0 }, stream)
     }
 }

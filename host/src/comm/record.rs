@@ -74,6 +74,7 @@ fn step_name(step: u32) -> &'static str {
         abi::STEP_BARRIER_ENTRY => "entry barrier",
         abi::STEP_BARRIER_EXIT => "exit barrier",
         abi::STEP_RECEIVE => "receiving packets",
+        abi::STEP_BARRIER_COPIES => "barrier around copies",
         abi::STEP_BARRIER_PUSHED => "barrier behind pushed data",
         _ => "kernel entry",
     }

@@ -198,6 +198,10 @@ unsafe impl Backend for CudaMachine {
         unsafe { stream::adopt(&self.devices, device, raw as usize as _) }
     }
 
+    fn stream_raw(&self, stream: StreamHandle) -> u64 {
+        self.raw_stream(stream) as u64
+    }
+
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
         stream::destroy(&self.devices, stream)
     }
@@ -242,6 +246,10 @@ unsafe impl Backend for CudaMachine {
         argument: &[u8],
     ) -> Result<()> {
         launch::launch(&self.devices, stream, function, shape, argument)
+    }
+
+    fn stream_copy(&self, stream: StreamHandle, from: u64, to: u64, len_bytes: u64) -> Result<()> {
+        copy::in_stream(&self.devices, stream, from, to, len_bytes)
     }
 
     fn capture_begin(&self, stream: StreamHandle) -> Result<()> {

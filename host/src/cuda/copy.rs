@@ -1,11 +1,13 @@
 //! Copies and fills that wait for no other stream.
 //!
-//! They run in a stream of their own per device. The default stream would wait for every stream of the device, also for
+//! Those of the host run in a stream of their own per device. The default stream would wait for every stream of the device, also for
 //! kernels that wait for a peer whose data this copy brings.
 
 use super::check::call;
 use super::device::Devices;
+use super::handle;
 use crate::Result;
+use crate::backend::StreamHandle;
 use cust_raw::{CUcontext, CUstream, CUstream_flags};
 
 /// A non-blocking stream for copies, in the context that was current when it was made.
@@ -137,5 +139,28 @@ pub(super) fn within_device(
             )
         }?;
         copies.wait()
+    })
+}
+
+/// Copies from one address to another, either of which may be that of a peer's memory, behind the work of a stream.
+pub(super) fn in_stream(
+    devices: &Devices,
+    stream: StreamHandle,
+    from: u64,
+    to: u64,
+    len_bytes: u64,
+) -> Result<()> {
+    if len_bytes == 0 {
+        return Ok(());
+    }
+    devices.within(handle::device(stream.0), |_| {
+        // SAFETY: no host memory takes part; the handle is that of a live stream; the driver checks both ranges.
+        unsafe {
+            call!(
+                cuMemcpyDtoDAsync_v2(to, from, len_bytes as usize, handle::pointer(stream.0)),
+                "{len_bytes} bytes from {from:#x} to {to:#x} in stream {:#x}",
+                stream.0
+            )
+        }
     })
 }

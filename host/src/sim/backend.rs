@@ -277,6 +277,10 @@ unsafe impl Backend for SimMachine {
         self.lock().driver.stream_adopt(device, StreamHandle(raw))
     }
 
+    fn stream_raw(&self, stream: StreamHandle) -> u64 {
+        stream.0
+    }
+
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
         self.lock().driver.stream_destroy(stream)
     }
@@ -322,6 +326,10 @@ unsafe impl Backend for SimMachine {
         argument: &[u8],
     ) -> Result<()> {
         self.change(|core| core.driver.launch(stream, function, shape, argument))
+    }
+
+    fn stream_copy(&self, stream: StreamHandle, from: u64, to: u64, len_bytes: u64) -> Result<()> {
+        self.change(|core| core.driver.stream_copy(&core.memory, stream, from, to, len_bytes))
     }
 
     fn capture_begin(&self, stream: StreamHandle) -> Result<()> {

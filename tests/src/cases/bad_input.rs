@@ -23,6 +23,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("bad_input::addresses_outside_windows", 1, addresses_outside_windows),
         Case::new("bad_input::misaligned_addresses", 1, misaligned_addresses),
         Case::new("bad_input::partial_overlap", 1, partial_overlap),
+        Case::new("bad_input::all_to_all_in_place", 2, all_to_all_in_place),
+        Case::new("bad_input::root_that_is_no_rank", 2, root_that_is_no_rank),
         Case::new("bad_input::count_of_0_does_nothing", 2, count_of_0),
         Case::new("bad_input::all_gather_in_place_of_no_multiple", 2, no_multiple),
         Case::new("bad_input::foreign_windows_and_streams", 2, foreign),
@@ -178,6 +180,28 @@ fn partial_overlap(context: &Context) -> Result<()> {
     Ok(comm.synchronize(stream)?)
 }
 
+fn all_to_all_in_place(context: &Context) -> Result<()> {
+    let mut rig = Rig::new(&context.machine()?, 2)?;
+    let window = rig.alloc::<f32>(COUNT)?;
+    let (comm, stream, at) = (&mut rig.comms[0], &rig.streams[0], window[0].address());
+    let mut exchange = |output: u64| comm.all_to_all_at(at, output, 8, Dtype::F32, stream);
+    expect("the same memory", exchange(at), kind!(Unsupported), &["all-to-all in place", "output memory"])?;
+    expect("an overlap", exchange(at + 4), kind!(PartialOverlap), &["64 bytes", "disjoint"])
+}
+
+fn root_that_is_no_rank(context: &Context) -> Result<()> {
+    let mut rig = Rig::new(&context.machine()?, 2)?;
+    let mut window = rig.alloc::<f32>(COUNT)?.remove(0);
+    let (comm, stream, at) = (&mut rig.comms[0], &rig.streams[0], window.address());
+    let words = ["root of a broadcast", "rank 2", "0 to 1"];
+    let refused = comm.broadcast_in_place(&mut window, 2, stream);
+    expect("a root", refused, kind!(InvalidArgument), &words)?;
+    let refused = comm.broadcast_at(at, at, 1, Dtype::F32, 2, stream);
+    expect("a root", refused, kind!(InvalidArgument), &words)?;
+    let refused = comm.broadcast_at(0, 0, 0, Dtype::F32, 2, stream);
+    expect("a root of nothing", refused, kind!(InvalidArgument), &words)
+}
+
 /// No launch: a graph of it is empty (see `graphs`), no peer is needed, nothing changes.
 fn count_of_0(context: &Context) -> Result<()> {
     let mut rig = Rig::new(&context.machine()?, 2)?;
@@ -188,10 +212,13 @@ fn count_of_0(context: &Context) -> Result<()> {
     comm.all_reduce_in_place(window.slice_mut(..0)?, Op::Sum, stream)?;
     comm.all_reduce_in_place(window.slice_mut(COUNT..)?, Op::Sum, stream)?;
     comm.all_gather_in_place(window.slice_mut(7..7)?, stream)?;
+    comm.broadcast_in_place(window.slice_mut(7..7)?, 1, stream)?;
     let (start, end) = (window.address(), window.address() + 4 * COUNT as u64);
     for (input, output) in [(start, start), (start + 8, end), (0, 0)] {
         comm.all_reduce_at(input, output, 0, Dtype::F16, Op::Avg, stream)?;
         comm.all_gather_at(input, output, 0, Dtype::F16, stream)?;
+        comm.broadcast_at(input, output, 0, Dtype::F16, 1, stream)?;
+        comm.all_to_all_at(input, output, 0, Dtype::F16, stream)?;
     }
     for (input, output) in [(start, 0), (0, start), (start, end + (64 << 20)), (1, 1)] {
         for refused in [

@@ -16,6 +16,8 @@ use symmem_device::abi::{
 const NEAR_THE_END: u32 = u32::MAX - 3;
 /// Elements of a message that one rank is late for.
 const LATE_COUNT: usize = 300;
+/// The root of its broadcasts.
+const ROOT: u32 = 1;
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![Case::new("epochs::ll_takes_no_old_slot_for_new", 2, takes_no_old_slot_for_new)];
@@ -94,8 +96,8 @@ fn late_rank(context: &Context, collective: Collective, algorithm: Algorithm) ->
     let config = CommConfig { algorithm: Some(algorithm), ..CommConfig::default() };
     let mut rig = Rig::with(&machine, n_ranks, &config)?;
     let streams = rig.streams.clone();
-    let n_outputs = if collective == Collective::AllGather { n_ranks as usize } else { 1 };
-    let n_inputs = if collective == Collective::ReduceScatter { n_ranks as usize } else { 1 };
+    let (n_inputs, n_outputs) = collective.parts(n_ranks);
+    let (n_inputs, n_outputs) = (n_inputs as usize, n_outputs as usize);
     let (mut inputs, mut outputs) =
         (rig.alloc::<f32>(LATE_COUNT * n_inputs)?, rig.alloc::<f32>(LATE_COUNT * n_outputs)?);
     set_epochs(&rig, NEAR_THE_END - 1)?;
@@ -118,6 +120,8 @@ fn late_rank(context: &Context, collective: Collective, algorithm: Algorithm) ->
                 Collective::ReduceScatter => {
                     comm.reduce_scatter(&inputs[rank], &mut outputs[rank], Op::Sum, stream)?
                 }
+                Collective::Broadcast => comm.broadcast(&inputs[rank], &mut outputs[rank], ROOT, stream)?,
+                Collective::AllToAll => comm.all_to_all(&inputs[rank], &mut outputs[rank], stream)?,
             }
         }
         rig.synchronize()?;
@@ -125,7 +129,8 @@ fn late_rank(context: &Context, collective: Collective, algorithm: Algorithm) ->
             Collective::AllReduce | Collective::ReduceScatter => {
                 vec![(0..n_ranks as usize).map(value).sum(); LATE_COUNT]
             }
-            Collective::AllGather => {
+            Collective::Broadcast => vec![value(ROOT as usize); LATE_COUNT],
+            Collective::AllGather | Collective::AllToAll => {
                 (0..n_ranks as usize).flat_map(|rank| [value(rank); LATE_COUNT]).collect()
             }
         };

@@ -127,6 +127,8 @@ fn longer_than_4_gib(context: &Context, kind: Kind) -> Result<()> {
         (0..ranks).map(|_| random.elements(dtype, Values::Plain, n_inputs * PERIOD)).collect();
     let outputs = short.expected(&inputs);
     let n_periods = LONG_BYTES.div_ceil(inputs[0].len().max(outputs[0].len()));
+    // One more than a multiple of the ranks: the root of a broadcast goes by the count.
+    let n_periods = n_periods.next_multiple_of(ranks as usize) + 1;
     let [mut from, mut to] =
         [rig.alloc::<u8>(n_periods * inputs[0].len())?, rig.alloc::<u8>(n_periods * outputs[0].len() + 1)?];
     for (window, periods) in from.iter_mut().zip(&inputs) {

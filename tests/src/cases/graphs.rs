@@ -15,7 +15,7 @@ const PITCH_BYTES: u64 = 64 << 10;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("graphs::one_kernel_node", 2, one_kernel_node),
+        Case::new("graphs::nodes_are_those_of_the_plan", 2, nodes_are_those_of_the_plan),
         Case::new("graphs::nothing_captured_for_a_count_of_0", 2, nothing_for_a_count_of_0),
         Case::new("graphs::replayed_with_new_data", 2, replayed_with_new_data),
         Case::new("graphs::three_in_one_graph", 2, three_in_one_graph),
@@ -25,6 +25,11 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("graphs::windows_live_as_long_as_their_graph", 2, windows_live_as_long_as_their_graph),
         Case::new("graphs::a_launch_outlives_its_graph", 2, a_launch_outlives_its_graph),
     ]
+}
+
+/// Kernels of one operation.
+fn kernels_of(algorithm: Algorithm) -> u32 {
+    if algorithm == Algorithm::Ce { 2 } else { 1 }
 }
 
 fn rig_for(context: &Context, algorithm: Option<Algorithm>) -> Result<Rig> {
@@ -63,14 +68,23 @@ fn replay(rig: &mut Rig, graphs: &[(GraphExec, GraphFacts)]) -> Result<()> {
     rig.each(|comm, stream| graphs[comm.rank() as usize].0.launch(stream))
 }
 
-fn one_kernel_node(context: &Context) -> Result<()> {
+/// One kernel node each, but for copies, which stand between two.
+fn nodes_are_those_of_the_plan(context: &Context) -> Result<()> {
     for (collective, algorithm) in kinds() {
         let mut rig = rig_for(context, Some(algorithm))?;
         let field = Field::new(&rig, PITCH_BYTES as usize, 20)?;
-        for count in [1, 1000] {
-            for (_, facts) in capture(&mut rig, &field, &[message(collective, count, 0, false)])? {
-                let one = GraphFacts { n_nodes: 1, n_kernel_nodes: 1 };
-                ensure!(facts == one, "{collective} {algorithm} × {count}: {facts:?}");
+        for (count, in_place) in [(1, false), (1000, false), (1000, true)] {
+            let op = collective.reduces().then_some(Op::Sum);
+            let plan = rig.comms[0].plan(collective, count, Dtype::F32, op)?;
+            let n_kernels = kernels_of(algorithm);
+            let n_copies = if algorithm == Algorithm::Ce { rig.n_ranks() - u32::from(in_place) } else { 0 };
+            let expected = GraphFacts { n_nodes: n_kernels + n_copies, n_kernel_nodes: n_kernels };
+            for (_, facts) in capture(&mut rig, &field, &[message(collective, count, 0, in_place)])? {
+                let planned = plan.nodes(rig.n_ranks(), in_place);
+                ensure!(
+                    (facts, planned) == (expected, expected),
+                    "{collective} {algorithm} × {count}: {facts:?}, {planned:?}"
+                );
             }
         }
     }
@@ -118,7 +132,8 @@ fn three_in_one_graph(context: &Context) -> Result<()> {
         let messages = [(900, 0, false), (3, 1, true), (2000, 2, false)]
             .map(|(n, slot, is)| message(collective, n, slot, is));
         let graphs = capture(&mut rig, &field, &messages)?;
-        ensure!(graphs.iter().all(|(_, facts)| facts.n_kernel_nodes == 3 && facts.n_nodes == 3));
+        let n_kernels = 3 * kernels_of(algorithm);
+        ensure!(graphs.iter().all(|(_, facts)| facts.n_kernel_nodes == n_kernels), "{graphs:?}");
         for round in 0..context.rounds(6, 200) {
             messages.iter().try_for_each(|message| field.stage(message, &mut random))?;
             replay(&mut rig, &graphs)?;

@@ -82,9 +82,8 @@ impl Matrix {
         for (collective, algorithm) in &kinds {
             for dtype in Dtype::ALL {
                 // An operation says nothing to what does not reduce.
-                let reduces = find(*collective, *algorithm, *dtype, None).is_none();
                 let has = |op: &Option<Op>| find(*collective, *algorithm, *dtype, *op).is_some();
-                does.extend(ops.iter().map(|op| op.is_some() == reduces && has(op)));
+                does.extend(ops.iter().map(|op| op.is_some() == collective.reduces() && has(op)));
             }
         }
         Self { kinds, ranks: ranks.into(), ops, does }
@@ -177,14 +176,16 @@ fn run_on(context: &Context, kind: Kind, ranks: u32, operations: &[(Option<u32>,
     let config = CommConfig { dtypes: Vec::new(), ops: Vec::new(), ..CommConfig::default() };
     let mut rig = Rig::with(&machine, ranks, &config)?;
     let ends = operations.iter().map(|(_, operation)| {
-        let end = if operation.in_place { operation.input.offset } else { operation.output.offset };
-        (end + operation.output_bytes(ranks)).max(operation.input.offset + operation.input_bytes(ranks))
+        (operation.output_place().offset + operation.output_bytes(ranks))
+            .max(operation.input.offset + operation.input_bytes(ranks))
     });
     let len_bytes = ends.max().unwrap_or(0) + GUARD_BYTES;
     let mut field = Field::new(&rig, len_bytes as usize, 1)?;
     let mut random = Random::new(2);
     for (blocks, operation) in operations {
-        rig.prepare(&[operation.dtype], &[operation.op]).into_iter().collect::<symmem::Result<()>>()?;
+        if kind.0.reduces() {
+            rig.prepare(&[operation.dtype], &[operation.op]).into_iter().collect::<symmem::Result<()>>()?;
+        }
         rig.comms.iter_mut().for_each(|comm| comm.prefer(Some(kind.1), *blocks));
         let plan = rig.comms[0].plan(kind.0, operation.count, operation.dtype, Some(operation.op))?;
         ensure!(plan.kernel.algorithm == kind.1, "{} ran instead", plan.kernel.name);

@@ -63,6 +63,11 @@ fn work(rig: &mut Rig, seed: u64) -> Result<()> {
         (Collective::AllReduce, 1501),
         (Collective::AllGather, 3),
         (Collective::AllGather, 777),
+        (Collective::Broadcast, 5),
+        (Collective::Broadcast, 901),
+        (Collective::AllToAll, 2),
+        (Collective::AllToAll, 303),
+        (Collective::Broadcast, 6),
         (Collective::AllReduce, 2),
     ] {
         let operation = operation(collective, count);

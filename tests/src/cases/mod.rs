@@ -24,6 +24,7 @@ mod registration_errors;
 mod sequences;
 mod sharing;
 mod streams;
+mod timers;
 mod vectors;
 mod windows;
 
@@ -38,6 +39,7 @@ pub(crate) fn all(extent: Extent, gpus: u32) -> Vec<Case> {
         epochs::cases(),
         graphs::cases(),
         streams::cases(),
+        timers::cases(),
         bounded_waits::cases(),
         late_peers::cases(),
         sharing::cases(),

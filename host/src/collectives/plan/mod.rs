@@ -5,7 +5,7 @@
 
 mod tuning;
 
-use crate::backend::LaunchShape;
+use crate::backend::{GraphFacts, LaunchShape};
 use crate::kernels::THREADS_MAX;
 use crate::{ErrorKind, Result};
 use std::fmt;
@@ -17,7 +17,7 @@ pub(crate) use tuning::{Form, form_of};
 pub struct Problem {
     /// What is done.
     pub collective: Collective,
-    /// Elements: of the message in an all-reduce, of one rank's part in every other collective.
+    /// Elements: of the message in an all-reduce or a broadcast, of one rank's part in every other collective.
     pub count: u64,
     /// Their type.
     pub dtype: Dtype,
@@ -54,6 +54,17 @@ pub struct Plan {
     pub kernel: &'static KernelSpec,
     /// Its launch.
     pub shape: LaunchShape,
+}
+
+impl Plan {
+    /// What one capture of it adds to a graph: a kernel node, or copy nodes between two. `in_place` spares the copy of a
+    /// rank's own part.
+    pub fn nodes(&self, n_ranks: u32, in_place: bool) -> GraphFacts {
+        match self.kernel.algorithm {
+            Algorithm::Ce => GraphFacts { n_nodes: 2 + n_ranks - u32::from(in_place), n_kernel_nodes: 2 },
+            _ => GraphFacts { n_nodes: 1, n_kernel_nodes: 1 },
+        }
+    }
 }
 
 impl Problem {
@@ -120,6 +131,7 @@ enum Rejection {
     AnotherWasAskedFor(Algorithm),
     AnotherWasMeasured { fastest: Algorithm, bytes: u64 },
     Slower { modelled_ns: u64, fastest: Algorithm, fastest_ns: u64 },
+    NotModelled,
 }
 
 impl fmt::Display for Rejection {
@@ -133,6 +145,7 @@ impl fmt::Display for Rejection {
             Self::Slower { modelled_ns, fastest, fastest_ns } => {
                 write!(f, "takes {modelled_ns} ns by the model, {fastest} {fastest_ns} ns")
             }
+            Self::NotModelled => write!(f, "is taken only where it was measured to be the fastest"),
         }
     }
 }
@@ -142,7 +155,8 @@ impl fmt::Display for Rejection {
 enum Choice {
     Asked(Algorithm),
     Measured(Algorithm),
-    Modelled(Algorithm),
+    /// It, and its time in nanoseconds.
+    Modelled(Algorithm, u64),
 }
 
 impl Choice {
@@ -158,26 +172,27 @@ impl Choice {
             return Some(Self::Measured(fastest));
         }
         let all = Algorithm::ALL.iter().copied().filter(has_kernel);
-        all.min_by_key(|algorithm| tuning::modelled_ns(*algorithm, bytes, problem.n_ranks))
-            .map(Self::Modelled)
+        let timed = all.filter_map(|algorithm| {
+            tuning::modelled_ns(algorithm, bytes, problem.n_ranks).map(|ns| (ns, algorithm))
+        });
+        timed.min_by_key(|(ns, _)| *ns).map(|(ns, algorithm)| Self::Modelled(algorithm, ns))
     }
 
     fn algorithm(self) -> Algorithm {
         match self {
-            Self::Asked(algorithm) | Self::Measured(algorithm) | Self::Modelled(algorithm) => algorithm,
+            Self::Asked(algorithm) | Self::Measured(algorithm) | Self::Modelled(algorithm, _) => algorithm,
         }
     }
 
     /// Why `other` is not it.
     fn rejects(self, other: Algorithm, bytes: u64, n_ranks: u32) -> Rejection {
-        let modelled_ns = |algorithm| tuning::modelled_ns(algorithm, bytes, n_ranks);
         match self {
             Self::Asked(wanted) => Rejection::AnotherWasAskedFor(wanted),
             Self::Measured(fastest) => Rejection::AnotherWasMeasured { fastest, bytes },
-            Self::Modelled(fastest) => {
-                let (modelled_ns, fastest_ns) = (modelled_ns(other), modelled_ns(fastest));
-                Rejection::Slower { modelled_ns, fastest, fastest_ns }
-            }
+            Self::Modelled(fastest, fastest_ns) => match tuning::modelled_ns(other, bytes, n_ranks) {
+                Some(modelled_ns) => Rejection::Slower { modelled_ns, fastest, fastest_ns },
+                None => Rejection::NotModelled,
+            },
         }
     }
 }
@@ -235,7 +250,7 @@ mod tests {
             collective,
             count,
             dtype,
-            op: (collective != Collective::AllGather).then_some(op),
+            op: collective.reduces().then_some(op),
             n_ranks,
             capabilities: Capabilities {
                 sm: 90,
@@ -272,7 +287,7 @@ mod tests {
             ctas: None,
             threads: None,
         };
-        let op = (collective != Collective::AllGather).then_some(Op::Sum);
+        let op = collective.reduces().then_some(Op::Sum);
         Problem { collective, count, dtype, op, n_ranks: 2, capabilities }
     }
 

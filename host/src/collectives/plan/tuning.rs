@@ -52,6 +52,8 @@ pub(crate) fn form_of(algorithm: Algorithm) -> Form {
         Algorithm::Ld | Algorithm::St => between_barriers(false, 512, 2, BARRIER_BLOCKS_MAX),
         Algorithm::TwoShotPush => between_barriers(true, 256, 2, PUSH_BLOCKS_MAX),
         Algorithm::Push => between_barriers(false, 256, 2, PUSH_BLOCKS_MAX),
+        // The kernel is a barrier alone.
+        Algorithm::Ce => between_barriers(false, 128, 1, 1),
     }
 }
 
@@ -108,9 +110,9 @@ pub(crate) fn fastest(sm: u32, n_ranks: u32, collective: Collective, bytes: u64)
     row.fastest.iter().find(|(bytes_max, _)| bytes <= *bytes_max).map(|(_, algorithm)| *algorithm)
 }
 
-/// The model's time in nanoseconds: a constant for hops and barriers, and the bytes that a rank sends, or loads, over the
+/// The model's time in nanoseconds; `None` for an algorithm that is taken only where it was measured to be fastest. A constant for hops and barriers, and the bytes that a rank sends, or loads, over the
 /// rate of the link. The constants are those of H200s with NVLink; ratios are what matters.
-pub(crate) fn modelled_ns(algorithm: Algorithm, bytes: u64, n_ranks: u32) -> u64 {
+pub(crate) fn modelled_ns(algorithm: Algorithm, bytes: u64, n_ranks: u32) -> Option<u64> {
     let peers = f64::from(n_ranks.max(2) - 1);
     let divided = peers / f64::from(n_ranks.max(2));
     // Nanoseconds, bytes on the link for one of the message or part, bytes per nanosecond.
@@ -125,8 +127,9 @@ pub(crate) fn modelled_ns(algorithm: Algorithm, bytes: u64, n_ranks: u32) -> u64
         Algorithm::St => (5000.0, peers, 363.0),
         Algorithm::Ld => (5300.0, peers, 315.0),
         Algorithm::Push => (4500.0, peers, 363.0),
+        Algorithm::Ce => return None,
     };
-    (hops_ns + factor * bytes as f64 / rate) as u64
+    Some((hops_ns + factor * bytes as f64 / rate) as u64)
 }
 
 #[cfg(test)]
@@ -152,7 +155,7 @@ mod tests {
     #[test]
     fn the_model_knows_small_from_large() {
         for n_ranks in [2, 4, 8, 72] {
-            let time = |algorithm, bytes| modelled_ns(algorithm, bytes, n_ranks);
+            let time = |algorithm, bytes| modelled_ns(algorithm, bytes, n_ranks).expect("it is modelled");
             assert!(time(Algorithm::Ll, 8) < time(Algorithm::TwoShotPush, 8));
             assert!(time(Algorithm::Ll, 1 << 30) > time(Algorithm::SentinelTwoShot, 1 << 30));
             assert!(time(Algorithm::SentinelTwoShot, 1 << 30) > time(Algorithm::TwoShotPush, 1 << 30));

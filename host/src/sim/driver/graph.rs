@@ -15,6 +15,8 @@ pub(super) type NodeIndex = usize;
 pub(super) enum Work {
     /// A kernel.
     Kernel(Arc<Launch>),
+    /// A copy, by a kernel of the machine's own.
+    Copy(Arc<Launch>),
     /// A whole graph, from a graph launch that was captured.
     Child(Arc<Graph>),
 }
@@ -80,7 +82,7 @@ impl Driver {
             let behind: Vec<TaskId> = node.after.iter().map(|&index| tasks[index]).collect();
             let behind = if behind.is_empty() { entry } else { &behind };
             tasks.push(match &node.work {
-                Work::Kernel(launch) => self.tasks.add(Some(launch.clone()), behind),
+                Work::Kernel(launch) | Work::Copy(launch) => self.tasks.add(Some(launch.clone()), behind),
                 Work::Child(child) => self.add_nodes(child, behind),
             });
         }

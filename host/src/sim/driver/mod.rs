@@ -1,6 +1,7 @@
 //! The simulated driver: modules, streams, events, capture and graphs (CUDA driver API 6.10, 6.18, 6.19, 6.24).
 
 mod capture;
+mod copy;
 mod event;
 mod graph;
 pub(crate) mod module;

@@ -54,16 +54,27 @@ impl Memory {
         Ok(())
     }
 
-    /// `cuMemcpyDtoD` between disjoint ranges.
-    pub(crate) fn copy(&self, device: u32, from: u64, to: u64, len_bytes: u64) -> Result<()> {
-        const CALL: &str = "cuMemcpyDtoD";
+    /// Refuses a copy between ranges that overlap, or that `device` has no access to.
+    pub(crate) fn check_copy(
+        &self,
+        call: &'static str,
+        device: u32,
+        from: u64,
+        to: u64,
+        len_bytes: u64,
+    ) -> Result<()> {
         if from.abs_diff(to) < len_bytes {
             let operand = format!("{len_bytes:#x} bytes from {from:#x} to {to:#x}, which overlap");
-            return Err(INVALID_VALUE.of(CALL, operand));
+            return Err(INVALID_VALUE.of(call, operand));
         }
+        self.for_each_part(call, device, (from, len_bytes), Access::Read, |_, _, _| Ok(()))?;
+        self.for_each_part(call, device, (to, len_bytes), Access::ReadWrite, |_, _, _| Ok(()))
+    }
+
+    /// `cuMemcpyDtoD` between disjoint ranges.
+    pub(crate) fn copy(&self, device: u32, from: u64, to: u64, len_bytes: u64) -> Result<()> {
         // Both ranges are looked at before the first byte goes.
-        self.for_each_part(CALL, device, (from, len_bytes), Access::Read, |_, _, _| Ok(()))?;
-        self.for_each_part(CALL, device, (to, len_bytes), Access::ReadWrite, |_, _, _| Ok(()))?;
+        self.check_copy("cuMemcpyDtoD", device, from, to, len_bytes)?;
         let mut buffer = vec![0; COPY_BYTES.min(len_bytes) as usize];
         for start in (0..len_bytes).step_by(COPY_BYTES as usize) {
             let part = &mut buffer[..COPY_BYTES.min(len_bytes - start) as usize];
