@@ -57,6 +57,7 @@ fn step_of(algorithm: Algorithm) -> &'static str {
         | Algorithm::Sentinel
         | Algorithm::SentinelTwoShot => "receiving packets",
         Algorithm::TwoShotPush | Algorithm::Push => "barrier behind pushed data",
+        Algorithm::Ce => "barrier around copies",
         _ => "entry barrier",
     }
 }
