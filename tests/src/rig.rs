@@ -20,8 +20,17 @@ pub(crate) fn every_op() -> CommConfig {
     CommConfig { ops: Op::ALL.to_vec(), ..CommConfig::default() }
 }
 
-/// The collectives with the algorithms that do them, as the table of kernels has them.
+/// The collectives with the algorithms that do them without multicast, as the table of kernels has them.
 pub(crate) fn kinds() -> Vec<(Collective, Algorithm)> {
+    all_kinds().into_iter().filter(|(_, algorithm)| algorithm.multicast().is_none()).collect()
+}
+
+/// Those that need multicast, which no GPU runs here.
+pub(crate) fn multicast_kinds() -> Vec<(Collective, Algorithm)> {
+    all_kinds().into_iter().filter(|(_, algorithm)| algorithm.multicast().is_some()).collect()
+}
+
+fn all_kinds() -> Vec<(Collective, Algorithm)> {
     let mut kinds: Vec<_> = KERNELS.iter().map(|kernel| (kernel.collective, kernel.algorithm)).collect();
     kinds.dedup();
     kinds

@@ -67,9 +67,6 @@ macro_rules! table {
         const _: () = {
             #[unsafe(export_name = concat!("symmem_", stringify!($kernel), "_", stringify!($dtype), "_", stringify!($op)))]
             extern "ptx-kernel" fn entry(args: crate::abi::CollectiveArgs) {
-                // The host launches these early: see `LaunchShape::waits_itself`.
-                #[cfg(target_feature = "sm_90")]
-                crate::ptx::griddepcontrol_wait();
                 table!(@run $kernel $dtype $op (&args))
             }
         };
@@ -274,6 +271,39 @@ table! {
     AllGather Ll128 all_gather_ll_128 { sm_90 { any [any] } }
     AllGather St all_gather_st { sm_80 { any [any] } }
     AllGather Ce all_gather_ce { sm_80 { any [any] } }
+    AllReduce Mc all_reduce_mc {
+        sm_90 {
+            f64 [sum avg]
+            f32 [sum avg]
+            f16 [sum]
+            bf16 [sum]
+            u32 [sum min max avg]
+            i32 [min max avg]
+            u64 [sum min max avg]
+            i64 [min max avg]
+        }
+    }
+    AllReduce LlMc all_reduce_ll_mc {
+        sm_90 {
+            f32 [sum prod min max avg]
+            f16 [sum prod min max avg]
+            bf16 [sum prod min max avg]
+        }
+    }
+    ReduceScatter LdMc reduce_scatter_ld_mc {
+        sm_90 {
+            f64 [sum avg]
+            f32 [sum avg]
+            f16 [sum]
+            bf16 [sum]
+            u32 [sum min max avg]
+            i32 [min max avg]
+            u64 [sum min max avg]
+            i64 [min max avg]
+        }
+    }
+    AllGather LlMc all_gather_ll_mc { sm_90 { any [any] } }
+    AllGather StMc all_gather_st_mc { sm_90 { any [any] } }
     Broadcast Ll broadcast_ll { sm_80 { any [any] } }
     Broadcast St broadcast_st { sm_80 { any [any] } }
     AllToAll Ll all_to_all_ll { sm_80 { any [any] } }
@@ -299,6 +329,11 @@ table! {
     AllGather Ll128 all_gather_ll_128 { sm_90 { any [any] } }
     AllGather St all_gather_st { sm_80 { any [any] } }
     AllGather Ce all_gather_ce { sm_80 { any [any] } }
+    AllReduce Mc all_reduce_mc { sm_90 { f32 [sum] } }
+    AllReduce LlMc all_reduce_ll_mc { sm_90 { f32 [sum] } }
+    ReduceScatter LdMc reduce_scatter_ld_mc { sm_90 { f32 [sum] } }
+    AllGather LlMc all_gather_ll_mc { sm_90 { any [any] } }
+    AllGather StMc all_gather_st_mc { sm_90 { any [any] } }
     Broadcast Ll broadcast_ll { sm_80 { any [any] } }
     Broadcast St broadcast_st { sm_80 { any [any] } }
     AllToAll Ll all_to_all_ll { sm_80 { any [any] } }

@@ -176,6 +176,9 @@ fn set_epochs(rig: &Rig, epoch: u32) -> Result<()> {
         (layout.ll_128_epoch_offset(0), words(epoch, LL_BLOCKS_MAX)),
         (layout.barrier_epoch_offset(0), words(epoch, BARRIER_BLOCKS_MAX)),
         (layout.barrier_inbox_offset(0, 0), words(epoch, n_inboxes)),
+        (layout.mc_barrier_epoch_offset(0), words(epoch, BARRIER_BLOCKS_MAX)),
+        (layout.mc_barrier_inbox_offset(0), words(epoch, BARRIER_BLOCKS_MAX)),
+        (layout.ll_mc_epoch_offset(0), words(epoch, LL_BLOCKS_MAX)),
     ];
     for comm in &rig.comms {
         let device = comm.device();

@@ -16,7 +16,8 @@ const COUNT_MAX: u64 = 2000;
 const PITCH_BYTES: u64 = 32 << 10;
 
 pub(super) fn cases() -> Vec<Case> {
-    let wishes = [None].into_iter().chain(Algorithm::ALL.iter().copied().map(Some));
+    let unicast = Algorithm::ALL.iter().copied().filter(|algorithm| algorithm.multicast().is_none());
+    let wishes = [None].into_iter().chain(unicast.map(Some));
     let case = |wish: Option<Algorithm>| {
         let name = wish.map_or("auto", Algorithm::name);
         Case::new(format!("late_peers::collectives_take_turns_{name}"), 2, move |context| {
