@@ -100,7 +100,7 @@ impl Bed {
     ) -> Result<Option<Finding>> {
         let types = Types::of(kernel);
         self.prepare(types).context("loading the kernel")?;
-        let first = first_content(types.dtype, self.n_ranks);
+        let first = first_content(kernel.algorithm, types.dtype, self.n_ranks);
         self.reset(program, &first).context("setting memory before the run")?;
         self.sim.restart(&run.schedule, run.probe)?;
         let expected = program.result(types, &first);
@@ -200,9 +200,13 @@ impl Bed {
         let layout = DevBaseLayout::new(self.n_ranks);
         let words = words_of(program.epoch, layout);
         let ll_slots = [
-            (layout.ll_slots_offset(0, 0, 0), layout.ll_slots_offset(BLOCKS, 0, 0)),
-            (layout.ll_128_slots_offset(0, 0, 0), layout.ll_128_slots_offset(BLOCKS, 0, 0)),
+            DevBaseLayout::ll_slots_offset,
+            DevBaseLayout::ll_128_slots_offset,
+            DevBaseLayout::ll_mc_slots_offset,
         ];
+        // Where each protocol's slots start and end, and where its second bank starts.
+        let ll_slots =
+            ll_slots.map(|at| [at(layout, 0, 0, 0), at(layout, BLOCKS, 0, 0), at(layout, 0, 1, 0)]);
         let sentinels = layout.sentinel_slots_offset(0, 0, 0)..layout.sentinel_slots_offset(BLOCKS, 0, 0);
         for ((comm, window), first) in self.comms.iter().zip(&mut self.windows).zip(first) {
             let (device, rank) = (comm.device().index(), comm.rank());
@@ -211,10 +215,10 @@ impl Bed {
             self.sim.write(device, at(0), &unpoisoned)?;
             self.sim.write(device, at(layout.barrier_epoch_offset(0)), bytemuck::cast_slice(&words))?;
             self.sim.fill(device, at(sentinels.start), 0, sentinels.end - sentinels.start)?;
-            for (start, end) in ll_slots {
+            for [start, end, second] in ll_slots {
                 match program.epoch {
                     0 => self.sim.fill(device, at(start), 0, end - start)?,
-                    _ => self.sim.write(device, at(start), &stale_slots(end - start, layout))?,
+                    _ => self.sim.write(device, at(start), &stale_slots(end - start, second - start))?,
                 }
             }
             window.write(0, first)?;
@@ -272,7 +276,7 @@ impl Bed {
     }
 }
 
-/// The words of all protocols, from the barrier's epochs to the end of its inboxes, where each stands at `epoch`. The
+/// The words of all protocols, from the barrier's epochs to those of multicast packets, where each stands at `epoch`. The
 /// sentinels' epochs end elsewhere; no slot of theirs is in use.
 fn words_of(epoch: u32, layout: DevBaseLayout) -> Vec<u32> {
     let mut words = vec![epoch; (BARRIER_BLOCKS_MAX + 2 * LL_BLOCKS_MAX) as usize];
@@ -280,14 +284,15 @@ fn words_of(epoch: u32, layout: DevBaseLayout) -> Vec<u32> {
     words.extend((0..SENTINEL_BLOCKS_MAX).flat_map(|_| [sentinel, 0]));
     words.extend((0..PUSH_BLOCKS_MAX).map(|_| 0));
     words.extend((0..BARRIER_BLOCKS_MAX * layout.n_ranks).map(|_| epoch));
+    // The multicast barrier's epochs and inboxes, and the epochs of multicast packets.
+    words.extend((0..2 * BARRIER_BLOCKS_MAX + LL_BLOCKS_MAX).map(|_| epoch));
     words
 }
 
 /// Slots as the epochs 2 and 3 leave them, which come again behind the wrap: only what zeroes a bank before then keeps
 /// them from being taken for new.
-fn stale_slots(len_bytes: u64, layout: DevBaseLayout) -> Vec<u8> {
+fn stale_slots(len_bytes: u64, bank_bytes: u64) -> Vec<u8> {
     const STALE: u64 = 0x5e5e_5e5e;
-    let bank_bytes = layout.ll_slots_offset(0, 1, 0) - layout.ll_slots_offset(0, 0, 0);
     let half = |at: u64| STALE | (2 + at / bank_bytes % 2) << 32;
     (0..len_bytes).step_by(size_of::<u64>()).flat_map(|at| half(at).to_le_bytes()).collect()
 }

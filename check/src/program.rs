@@ -1,7 +1,7 @@
 //! What is run of a kernel: few operations in a row, small, that use the same memory again, and what they must leave
 //! behind.
 
-use symmem::{Collective, Dtype, Op};
+use symmem::{Algorithm, Collective, Dtype, Op};
 use symmem_device::kernels::KernelSpec;
 use symmem_tests::random::{Random, Values};
 use symmem_tests::reference;
@@ -222,8 +222,11 @@ impl Program {
 }
 
 /// What each rank's window holds at first: random elements, other ones on every rank and in every region.
-pub(crate) fn first_content(dtype: Dtype, n_ranks: u32) -> Vec<Vec<u8>> {
+/// Where a switch adds them in an order of its own, the order makes no difference.
+pub(crate) fn first_content(algorithm: Algorithm, dtype: Dtype, n_ranks: u32) -> Vec<Vec<u8>> {
+    let is_ordered = !matches!(algorithm, Algorithm::Mc | Algorithm::LdMc);
+    let values = if is_ordered { Values::Plain } else { Values::Whole };
     let mut random = Random::new(1);
     let count = REGIONS as u64 * region_bytes(n_ranks) / dtype.bytes();
-    (0..n_ranks).map(|_| random.elements(dtype, Values::Plain, count as usize)).collect()
+    (0..n_ranks).map(|_| random.elements(dtype, values, count as usize)).collect()
 }

@@ -8,8 +8,8 @@ use core::mem::{offset_of, size_of};
 
 /// Blocks that may meet at the barrier: the largest grid of a barrier kernel.
 pub const BARRIER_BLOCKS_MAX: u32 = 256;
-/// Words for each rank that the check of calls has, behind those of the barrier's blocks.
-const CHECK_PLACES: u32 = 8;
+/// Words for each rank that the check of calls has.
+const CHECK_PLACES: u64 = 8;
 /// Blocks that own LL slots: the largest grid of a kernel of LL packets.
 pub const LL_BLOCKS_MAX: u32 = 128;
 /// Blocks that own sentinel slots: the largest grid of a kernel that sends them.
@@ -119,6 +119,9 @@ pub const STEP_BARRIER_COPIES: u32 = 6;
 /// `FaultRecord::step`: waiting to hear what a peer calls.
 pub const STEP_CHECK: u32 = 7;
 
+/// `FaultRecord::peer`: one that the waiting rank cannot tell, since a barrier by multicast counts arrivals.
+pub const PEER_UNKNOWN: u32 = u32::MAX;
+
 /// How a kernel tells the host that it gave up. One per rank, in host memory that the device maps.
 ///
 /// The device writes all but `abort`, `state` last with `st.release.sys`; the host reads `state` first with acquire.
@@ -130,7 +133,7 @@ pub struct FaultRecord {
     pub state: u32,
     /// The rank that gave up.
     pub rank: u32,
-    /// The rank that it waited for, or that poisoned it.
+    /// The rank that it waited for, or [`PEER_UNKNOWN`], or the one that poisoned it.
     pub peer: u32,
     /// The block that gave up.
     pub block: u32,
@@ -176,12 +179,16 @@ pub struct DevBaseHeader {
 /// | sentinel states | `{epoch, extent: u32}[SENTINEL_BLOCKS_MAX]` | this rank's block |
 /// | scratch turns | `u32[PUSH_BLOCKS_MAX]` | this rank's block |
 /// | barrier inboxes | `u32[BARRIER_BLOCKS_MAX][n_ranks]` | the sender |
+/// | multicast barrier epochs | `u32[BARRIER_BLOCKS_MAX]` | this rank's block |
+/// | multicast barrier inboxes | `u32[BARRIER_BLOCKS_MAX]` | all ranks, by multicast |
+/// | multicast LL epochs | `u32[LL_BLOCKS_MAX]` | this rank's block |
 /// | check: barrier epoch | `u32`, in the place of `u32[n_ranks]` | this rank |
 /// | check: busy mark | `u32`, in the place of `u32[n_ranks]` | this rank |
 /// | check: barrier inboxes | `u32[2][n_ranks]`, the first half | the sender |
 /// | check: calls | `u64[2][n_ranks]` | the sender |
 /// | LL slots | `[LL_BLOCKS_MAX][LL_BANKS][n_ranks][slots]` × 16 bytes | the sender |
 /// | 128-bit LL slots | as LL slots | the sender |
+/// | multicast LL slots | as LL slots, fewer | the sender, by multicast |
 /// | sentinel slots | `[SENTINEL_BLOCKS_MAX][SENTINEL_BUFFERS][n_ranks][slots]` × 16 bytes | the sender |
 /// | scratch | `[PUSH_BLOCKS_MAX][PUSH_TURNS][n_ranks − 1][scratch_packs]` × 16 bytes | the sender |
 ///
@@ -235,33 +242,56 @@ impl DevBaseLayout {
         self.push_turn_offset(PUSH_BLOCKS_MAX) + (block as u64 * self.n_ranks as u64 + sender as u64) * 4
     }
 
+    /// Offset of the multicast barrier epoch of `block`.
+    #[inline(always)]
+    pub const fn mc_barrier_epoch_offset(self, block: u32) -> u64 {
+        self.barrier_inbox_offset(BARRIER_BLOCKS_MAX, 0) + block as u64 * 4
+    }
+
+    /// Offset of the word that counts the arrivals of all ranks at the multicast barrier of `block`.
+    #[inline(always)]
+    pub const fn mc_barrier_inbox_offset(self, block: u32) -> u64 {
+        self.mc_barrier_epoch_offset(BARRIER_BLOCKS_MAX) + block as u64 * 4
+    }
+
+    /// Offset of the multicast LL epoch of `block`.
+    #[inline(always)]
+    pub const fn ll_mc_epoch_offset(self, block: u32) -> u64 {
+        self.mc_barrier_inbox_offset(BARRIER_BLOCKS_MAX) + block as u64 * 4
+    }
+
     /// Offset of the epoch of the barrier at which the ranks meet before a collective that is checked.
     #[inline(always)]
     pub const fn check_epoch_offset(self) -> u64 {
-        self.barrier_inbox_offset(BARRIER_BLOCKS_MAX, 0)
+        self.check_offset(0)
     }
 
     /// Offset of the word that is 1 while a collective that is checked is under way on this rank.
     #[inline(always)]
     pub const fn check_busy_offset(self) -> u64 {
-        self.barrier_inbox_offset(BARRIER_BLOCKS_MAX + 1, 0)
+        self.check_offset(1)
     }
 
     /// Offset of the word in which `sender` tells that it has arrived at that barrier.
     #[inline(always)]
     pub const fn check_inbox_offset(self, sender: u32) -> u64 {
-        self.barrier_inbox_offset(BARRIER_BLOCKS_MAX + 2, sender)
+        self.check_offset(2) + sender as u64 * 4
     }
 
     /// Offset of the word in which `sender` says what it calls, in the bank of `epoch`.
     #[inline(always)]
     pub const fn check_call_offset(self, epoch: u32, sender: u32) -> u64 {
         let bank = epoch as u64 & 1;
-        self.barrier_inbox_offset(BARRIER_BLOCKS_MAX + 4, 0)
-            + (bank * self.n_ranks as u64 + sender as u64) * 8
+        self.check_offset(4) + (bank * self.n_ranks as u64 + sender as u64) * 8
     }
 
-    /// Slots in which one sender reaches one block in one epoch, by either LL protocol.
+    /// Slots in which one sender reaches one block in one epoch by multicast.
+    #[inline(always)]
+    pub const fn ll_mc_slots_per_block(self) -> u32 {
+        if self.n_ranks <= 8 { 128 } else { 32 }
+    }
+
+    /// Slots in which one sender reaches one block in one epoch, by either unicast LL protocol.
     #[inline(always)]
     pub const fn ll_slots_per_block(self) -> u32 {
         match self.n_ranks {
@@ -294,12 +324,20 @@ impl DevBaseLayout {
         self.ll_slots_offset(LL_BLOCKS_MAX, 0, 0) + self.ll_slot(block, epoch, sender) * SLOT_BYTES
     }
 
+    /// Offset of the first multicast LL slot of `sender` for `block` in the bank of `epoch`.
+    #[inline(always)]
+    pub const fn ll_mc_slots_offset(self, block: u32, epoch: u32, sender: u32) -> u64 {
+        let bank = block as u64 * LL_BANKS + (epoch as u64 & 1);
+        let slot = (bank * self.n_ranks as u64 + sender as u64) * self.ll_mc_slots_per_block() as u64;
+        self.ll_128_slots_offset(LL_BLOCKS_MAX, 0, 0) + slot * SLOT_BYTES
+    }
+
     /// Offset of the first sentinel slot of `sender` for `block` in the buffer of `epoch`.
     #[inline(always)]
     pub const fn sentinel_slots_offset(self, block: u32, epoch: u32, sender: u32) -> u64 {
         let buffer = block as u64 * SENTINEL_BUFFERS + (epoch as u64 % SENTINEL_BUFFERS);
         let slot = (buffer * self.n_ranks as u64 + sender as u64) * self.sentinel_slots_per_block() as u64;
-        self.ll_128_slots_offset(LL_BLOCKS_MAX, 0, 0) + slot * SLOT_BYTES
+        self.ll_mc_slots_offset(LL_BLOCKS_MAX, 0, 0) + slot * SLOT_BYTES
     }
 
     /// Bytes from the start on that hold zeros before the first kernel.
@@ -342,7 +380,12 @@ impl DevBaseLayout {
 
     #[inline(always)]
     const fn ll_offset(self) -> u64 {
-        self.barrier_inbox_offset(BARRIER_BLOCKS_MAX + CHECK_PLACES, 0).next_multiple_of(128)
+        self.check_offset(CHECK_PLACES).next_multiple_of(128)
+    }
+
+    #[inline(always)]
+    const fn check_offset(self, place: u64) -> u64 {
+        self.ll_mc_epoch_offset(LL_BLOCKS_MAX) + place * self.n_ranks as u64 * 4
     }
 
     const fn ll_slot(self, block: u32, epoch: u32, sender: u32) -> u64 {

@@ -14,6 +14,7 @@
 //! | `span` | wide accesses and ragged ends |
 //! | `wait` | bounded waits |
 //! | `barrier` | the barrier across ranks |
+//! | `barrier_mc` | the same by multicast |
 //! | `packets` | protocols in which data and flag travel together |
 #![no_std]
 #![cfg_attr(not(feature = "kernels"), allow(dead_code, reason = "only the kernels use all of the DSL"))]
@@ -52,6 +53,8 @@ macro_rules! intact {
 pub mod abi;
 #[cfg(target_arch = "nvptx64")]
 pub mod barrier;
+#[cfg(target_arch = "nvptx64")]
+pub mod barrier_mc;
 #[cfg(target_arch = "nvptx64")]
 pub mod element;
 pub mod kernels;

@@ -42,15 +42,31 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts a kernel: on a poisoned communicator nothing will be waited for.
+    /// Starts a kernel: waits for the work before it, since the host launches kernels early (`LaunchShape::waits_itself`);
+    /// on a poisoned communicator nothing else will be waited for. Memory is touched behind this call alone.
     #[inline(always)]
     pub fn enter(comm: &DevComm) -> Self {
-        // No branch on the word, so that the loads that follow need not wait for it.
         let team = Team::new(comm);
-        let poison = poison(team);
+        // Computed while the kernel before ends.
+        let address = ptx::mov_b64(team.own_address(offset_of!(DevBaseHeader, poison) as u64));
+        #[cfg(target_feature = "sm_90")]
+        ptx::griddepcontrol_wait();
+        // No branch on the word, so that the loads that follow need not wait for it.
+        // SAFETY: `DevBase` is mapped for this device as long as the communicator lives.
+        let poison = unsafe { ptx::ld_relaxed_sys_b32(address) };
         let awaited = Awaited { peer: poison.wrapping_sub(1), step: STEP_ENTRY, epoch: 0 };
         let state = if poison == 0 { STATE_OK } else { STATE_POISONED };
         Self { team, record: comm.record, state, awaited, seen: 0 }
+    }
+
+    /// As [`Self::enter`]; then lets the next kernel be launched, so that it stands ready when this one ends. Behind the
+    /// wait, so that no more than one kernel's blocks stand ready. For kernels that end soon: the blocks take room.
+    #[inline(always)]
+    pub fn enter_with_next_ready(comm: &DevComm) -> Self {
+        let watch = Self::enter(comm);
+        #[cfg(target_feature = "sm_90")]
+        ptx::griddepcontrol_launch_dependents();
+        watch
     }
 
     /// Whether the thread has not given up: only then is what it waited for there.

@@ -3,6 +3,7 @@
 mod wire;
 
 use std::fmt;
+use symmem_device::abi::PEER_UNKNOWN;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -188,7 +189,7 @@ pub enum ErrorKind {
     Timeout {
         /// The rank that waited.
         rank: u32,
-        /// The peer that did not come.
+        /// The peer that did not come; [`symmem_device::abi::PEER_UNKNOWN`] where the rank counts arrivals and cannot tell.
         peer: u32,
         /// Block of the kernel.
         block: u32,
@@ -366,11 +367,18 @@ impl fmt::Display for ErrorKind {
             Self::Deadline { what, timeout_ms, missing } => {
                 write!(f, "waited {timeout_ms} ms for {what}; missing ranks: {missing:?}")
             }
-            Self::Timeout { rank, peer, block, step, epoch_expected, epoch_seen } => write!(
-                f,
-                "rank {rank} waited past its bound for rank {peer} ({step}, block {block}, epoch {epoch_expected} \
-                 expected, {epoch_seen} seen); the communicator is poisoned"
-            ),
+            Self::Timeout { rank, peer, block, step, epoch_expected, epoch_seen } => {
+                write!(f, "rank {rank} waited past its bound for ")?;
+                match *peer {
+                    PEER_UNKNOWN => write!(f, "some rank")?,
+                    peer => write!(f, "rank {peer}")?,
+                }
+                write!(
+                    f,
+                    " ({step}, block {block}, epoch {epoch_expected} expected, {epoch_seen} seen); the communicator is \
+                     poisoned"
+                )
+            }
             Self::Mismatched { rank, peer, called, peer_called } => write!(
                 f,
                 "rank {rank} called {called}, but rank {peer} called {peer_called}; all ranks must call the same in the \

@@ -25,6 +25,8 @@ pub(crate) struct Kernels {
     /// What the PTX was compiled for.
     ptx_sm: u32,
     n_multiprocessors: u32,
+    /// Ranks on the device, which share its multiprocessors.
+    n_sharers: u32,
     /// Each kernel of the table, at its place there.
     ready: Box<[OnceLock<Ready>]>,
     /// The kernels before and behind a collective that is checked.
@@ -48,7 +50,7 @@ pub(crate) struct LoadedSet {
     functions: Vec<(usize, FunctionHandle)>,
     /// The kernels of the check, if they are with these.
     check: Option<[FunctionHandle; 2]>,
-    /// Blocks of [`THREADS_MAX`] threads of each that are resident at once.
+    /// Blocks of [`THREADS_MAX`] threads of each that are resident at once on this rank's share of the device.
     pub(crate) blocks_max: Vec<u32>,
 }
 
@@ -67,12 +69,12 @@ impl Drop for Module {
 }
 
 impl Kernels {
-    /// None yet.
+    /// None yet. `n_sharers` ranks are on the device, this one included.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`] for a device that no PTX of this build runs on, or what the machine answers.
-    pub(crate) fn new(device: &Device) -> Result<Self> {
+    pub(crate) fn new(device: &Device, n_sharers: u32) -> Result<Self> {
         let facts = device.facts()?;
         let ptx_sm = sm_for(facts.sm).ok_or_else(|| ErrorKind::Unsupported {
             what: format!("a device of compute capability {}.{}", facts.sm / 10, facts.sm % 10),
@@ -83,6 +85,7 @@ impl Kernels {
             sm: facts.sm,
             ptx_sm,
             n_multiprocessors: facts.n_multiprocessors,
+            n_sharers,
             ready: KERNELS.iter().map(|_| OnceLock::new()).collect(),
             check: OnceLock::new(),
             modules: Mutex::default(),
@@ -173,9 +176,10 @@ impl Kernels {
         self.device.machine().backend().launch(stream.handle(), function, shape, bytes_of(args))
     }
 
-    /// Whether the kernels wait by themselves for what is before them.
+    /// Whether kernels are launched early, since they wait by themselves for what is before them. Such a kernel takes room,
+    /// which ranks on the same device may need to end the one before it.
     fn wait_themselves(&self) -> bool {
-        self.ptx_sm >= WAITS_ITSELF_SM_MIN
+        self.ptx_sm >= WAITS_ITSELF_SM_MIN && self.n_sharers == 1
     }
 
     /// Launches one kernel in the order of the stream.
@@ -204,9 +208,14 @@ impl Kernels {
             if spec.sm_min <= self.sm && KernelSet::of(spec) == set {
                 let function = backend.function(handle, spec.name)?;
                 let per_multiprocessor = backend.resident_blocks(function, THREADS_MAX, 0)?;
-                blocks_max.push(per_multiprocessor * self.n_multiprocessors);
+                blocks_max.push(per_multiprocessor * self.n_multiprocessors / self.n_sharers);
                 functions.push((place, function));
             }
+        }
+        if blocks_max.contains(&0) {
+            let what = format!("{} ranks on device {}", self.n_sharers, self.device.index());
+            let hint = "it has no room for a block of each, and every rank waits for all others".into();
+            return Err(ErrorKind::Unsupported { what, hint }.into());
         }
         let check = (set == KernelSet::BYTES).then_some([CHECK_ENTER, CHECK_LEAVE]);
         let check = check.map(|[enter, leave]| {

@@ -45,7 +45,7 @@ pub use element::{E4m3, E5m2, Element};
 pub use error::{Error, ErrorKind, Result};
 pub use machine::{Device, Machine};
 pub use stream::{Event, Graph, GraphExec, Stream};
-pub use symmem_device::kernels::{Algorithm, Collective, Dtype, Op};
+pub use symmem_device::kernels::{Algorithm, Collective, Dtype, Multicast, Op};
 pub use symmetric::{
     Deregistration, DeviceBuffer, Preparation, Registration, Window, WindowSlice, WindowSliceMut,
 };

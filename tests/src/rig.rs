@@ -1,8 +1,9 @@
 //! A communicator over some devices, with a stream on each rank, driven by one thread.
 
+use crate::harness::Host;
 use anyhow::Result;
 use bytemuck::Pod;
-use symmem::{Algorithm, Collective, Comm, CommConfig, Device, Dtype, Machine, Op, Stream, Window};
+use symmem::{Algorithm, Collective, Comm, CommConfig, Device, Dtype, Op, Stream, Window};
 use symmem_device::kernels::KERNELS;
 
 /// All ranks of a communicator. The communicators go before the streams.
@@ -25,22 +26,31 @@ pub(crate) fn unchecked() -> CommConfig {
     CommConfig { check: Some(false), ..CommConfig::default() }
 }
 
-/// The collectives with the algorithms that do them, as the table of kernels has them.
+/// The collectives with the algorithms that do them without multicast, as the table of kernels has them.
 pub(crate) fn kinds() -> Vec<(Collective, Algorithm)> {
+    all_kinds().into_iter().filter(|(_, algorithm)| algorithm.multicast().is_none()).collect()
+}
+
+/// Those that need multicast, which no GPU runs here.
+pub(crate) fn multicast_kinds() -> Vec<(Collective, Algorithm)> {
+    all_kinds().into_iter().filter(|(_, algorithm)| algorithm.multicast().is_some()).collect()
+}
+
+fn all_kinds() -> Vec<(Collective, Algorithm)> {
     let mut kinds: Vec<_> = KERNELS.iter().map(|kernel| (kernel.collective, kernel.algorithm)).collect();
     kinds.dedup();
     kinds
 }
 
 impl Rig {
-    /// Ranks 0..`n_ranks` on the devices of the same numbers, with default settings.
-    pub(crate) fn new(machine: &Machine, n_ranks: u32) -> Result<Self> {
+    /// Ranks 0..`n_ranks`, one on each device as long as there are enough, with default settings.
+    pub(crate) fn new(machine: &Host, n_ranks: u32) -> Result<Self> {
         Self::with(machine, n_ranks, &CommConfig::default())
     }
 
     /// As [`Self::new`], with settings.
-    pub(crate) fn with(machine: &Machine, n_ranks: u32, config: &CommConfig) -> Result<Self> {
-        Self::on(&machine.devices(n_ranks)?, config)
+    pub(crate) fn with(machine: &Host, n_ranks: u32, config: &CommConfig) -> Result<Self> {
+        Self::on(&machine.places(n_ranks)?, &machine.sharing(config))
     }
 
     /// One rank on each device, in their order.

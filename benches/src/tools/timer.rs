@@ -16,15 +16,15 @@ const SPIN: &str = include_str!("../spin.ptx");
 const SPINS_NS: [u64; 4] = [10_000, 50_000, 200_000, 1_000_000];
 /// In front of each, so that what is timed is launched while its stream is busy.
 const AHEAD_NS: u64 = 300_000;
-/// What lies between the events and the kernel, and how far two clocks of one device may be apart.
-const SLACK_US: f64 = 3.0;
+/// What lies between the events and the kernel (4.7 us on an H200), and how far two clocks of one device may be apart.
+const SLACK_US: f64 = 6.0;
 const SLACK_PART: f64 = 0.01;
 
 /// Time kernels that spin until the device's clock has gone on by 10, 50, 200 and 1000 us, as collectives are timed, and
 /// compare with what each kernel saw on that clock.
 ///
 /// On the simulated machine, which has no time, only that each spins as long as asked is checked. The exit status is 1
-/// when any is off by more than 1% and 3 us.
+/// when any is off by more than 1% and 6 us.
 #[derive(Debug, clap::Parser)]
 #[command(name = "timer")]
 pub(super) struct Args {
@@ -165,10 +165,10 @@ mod tests {
         let table = [
             (50.0, 50.0, None, false),
             (50.0, 49.9, None, true),
-            (50.0, 50.1, Some(53.5), false),
-            (50.0, 50.1, Some(53.7), true),
-            (1000.0, 1000.0, Some(988.0), false),
-            (1000.0, 1000.0, Some(986.0), true),
+            (50.0, 50.1, Some(56.5), false),
+            (50.0, 50.1, Some(56.7), true),
+            (1000.0, 1000.0, Some(985.0), false),
+            (1000.0, 1000.0, Some(983.0), true),
         ];
         for (asked, spun, timed, expected) in table {
             assert_eq!(is_wrong(asked, spun, timed), expected, "{asked} {spun} {timed:?}");

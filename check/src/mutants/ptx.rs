@@ -84,6 +84,7 @@ fn changes(line: &str) -> Vec<(String, Change)> {
         && !word.starts_with("st.")
         && !word.starts_with("atom.")
         && !word.starts_with("red.")
+        && !word.starts_with("multimem.")
     {
         replace(".sys", ".gpu");
         found.push(("deleted".into(), Box::new(|_: &str| String::new())));
@@ -131,6 +132,13 @@ mod tests {
         check(
             "ld.relaxed.sys.global.v2.b64 {%a, %b}, [%rd1];",
             &["ld.relaxed.gpu.global.v2.b64 {%a, %b}, [%rd1];", "ld.global.v2.b64 {%a, %b}, [%rd1];"],
+        );
+        check(
+            "multimem.red.release.sys.global.add.u32 [%a], 1;",
+            &[
+                "multimem.red.relaxed.sys.global.add.u32 [%a], 1;",
+                "multimem.red.release.gpu.global.add.u32 [%a], 1;",
+            ],
         );
         check(
             "atom.relaxed.gpu.global.cas.b32 %r, [%a], 0, 1;",

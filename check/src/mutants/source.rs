@@ -22,12 +22,14 @@ const fn step(name: &'static str, algorithms: &'static [Algorithm]) -> Step {
     Step { name, algorithms, collective: None }
 }
 
-const LL: &[Algorithm] = &[Algorithm::Ll, Algorithm::LlTwoShot];
-const BETWEEN_BARRIERS: &[Algorithm] = &[Algorithm::TwoShotLdSt, Algorithm::Ld, Algorithm::St];
+const LL: &[Algorithm] = &[Algorithm::Ll, Algorithm::LlTwoShot, Algorithm::LlMc];
+const BETWEEN_BARRIERS: &[Algorithm] =
+    &[Algorithm::TwoShotLdSt, Algorithm::Ld, Algorithm::St, Algorithm::Mc, Algorithm::LdMc, Algorithm::StMc];
+const BETWEEN_MC_BARRIERS: &[Algorithm] = &[Algorithm::Mc, Algorithm::LdMc, Algorithm::StMc];
 const WITH_BARRIERS: &[Algorithm] = &[Algorithm::TwoShotLdSt, Algorithm::Ld, Algorithm::St, Algorithm::Ce];
 
 /// All of them; each stands as `intact!("NAME")` in the source.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 16] = [
     step("ll_epoch_step", LL),
     step("ll_epoch_step_in_kernel", LL),
     step("ll_epoch_save", LL),
@@ -39,6 +41,10 @@ const STEPS: [Step; 12] = [
     step("barrier_epoch_save", WITH_BARRIERS),
     step("barrier_on_entry", BETWEEN_BARRIERS),
     step("barrier_on_exit", BETWEEN_BARRIERS),
+    step("mc_barrier_epoch_step", BETWEEN_MC_BARRIERS),
+    step("mc_barrier_epoch_save", BETWEEN_MC_BARRIERS),
+    step("mc_fence_in_place", &[Algorithm::LdMc, Algorithm::StMc]),
+    step("ll_mc_alias_fence", &[Algorithm::LlMc]),
     Step { collective: Some(Collective::Broadcast), ..step("broadcast_empty_slots", LL) },
 ];
 

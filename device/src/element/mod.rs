@@ -10,16 +10,19 @@
 //! | `fp8` | e4m3, e5m2 |
 //! | `integer` | whole numbers of 1, 4 and 8 bytes |
 //! | `reduction` | sum, product, minimum, maximum, average |
+//! | `switched` | which of them the switch does |
 
 mod float;
 mod fp8;
 mod integer;
 mod reduction;
+mod switched;
 
 pub use float::{Bf16, F16, F32, F64};
 pub use fp8::{E4m3, E5m2};
 pub use integer::{I8, I32, I64, U8, U32, U64};
 pub use reduction::{Avg, Max, Min, Prod, Reduction, Sum};
+pub use switched::Switched;
 
 /// Two words: what one thread moves at once. Shorter payloads fill the low end.
 pub type Pack = [u64; 2];

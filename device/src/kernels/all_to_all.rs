@@ -29,16 +29,16 @@ pub(super) fn all_to_all_ll(args: &CollectiveArgs) {
 fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
     let team = Team::new(&args.comm);
     let mut tile = Tile::<N>::first(args, P::capacity(DevBaseLayout::new(args.comm.n_ranks)));
-    if tile.is_empty() {
-        return;
-    }
     // Slots are cut where the part lies in the inputs, which is the same place on all ranks.
     let part = |rank| Part::scattered(P::BYTES, args, rank);
     let store = |tile: &Tile<N>, sender: u32, packs| {
         let place = part(team.rank()).stored_behind(sender as u64 * args.len_bytes);
         tile.store::<Byte>(&place, team, team.rank(), packs);
     };
-    let mut watch = Watch::enter(&args.comm);
+    let mut watch = Watch::enter_with_next_ready(&args.comm);
+    if tile.is_empty() {
+        return;
+    }
     let mut packets = P::begin(&args.comm);
     loop {
         let mut distance = 1;

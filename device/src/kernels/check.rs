@@ -73,8 +73,6 @@ mod entries {
             const _: () = {
                 #[unsafe(export_name = $name)]
                 extern "ptx-kernel" fn entry(args: CheckArgs) {
-                    #[cfg(target_feature = "sm_90")]
-                    crate::ptx::griddepcontrol_wait();
                     $run(&args)
                 }
             };
@@ -110,9 +108,11 @@ mod device {
 
     #[inline(always)]
     pub(super) fn check_leave(args: &CheckArgs) {
+        // Behind the collective: the check starts with a wait for it.
+        let check = Check::new(args);
         if thread::thread_idx_x() == 0 {
             // SAFETY: `DevBase` is mapped for this device.
-            unsafe { ptx::st_relaxed_sys_b32(Check::new(args).busy(), 0) }
+            unsafe { ptx::st_relaxed_sys_b32(check.busy(), 0) }
         }
     }
 

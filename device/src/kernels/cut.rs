@@ -197,7 +197,18 @@ impl<const N: usize> Tile<N> {
     /// loaded next. In place of slots that are not whole a thread loads the blank words of `DevBase`.
     #[inline(always)]
     pub(super) fn load<T: Unit>(&self, part: &Part, team: Team, rank: u32) -> [Pack; N] {
-        let slots = self.place(part, part.input, team, rank);
+        self.load_from::<T>(part, &self.input(part, team, rank), team, rank)
+    }
+
+    /// As [`Self::load`], from where [`Self::input`] said.
+    #[inline(always)]
+    pub(super) fn load_from<T: Unit>(
+        &self,
+        part: &Part,
+        slots: &Slots<N>,
+        team: Team,
+        rank: u32,
+    ) -> [Pack; N] {
         let mut packs = [[0; 2]; N];
         for n in 0..N {
             let address = if slots.is_whole[n] { slots.address[n] } else { team.own_address(BLANK_OFFSET) };
@@ -205,7 +216,13 @@ impl<const N: usize> Tile<N> {
             // is mapped.
             packs[n] = unsafe { load_whole(address, part.slot_bytes) };
         }
-        if self.is_ragged(&slots) { self.load_units::<T>(part, &slots, team, rank, packs) } else { packs }
+        if self.is_ragged(slots) { self.load_units::<T>(part, slots, team, rank, packs) } else { packs }
+    }
+
+    /// Where this thread's slots of a part lie in the input of `rank`.
+    #[inline(always)]
+    pub(super) fn input(&self, part: &Part, team: Team, rank: u32) -> Slots<N> {
+        self.place(part, part.input, team, rank)
     }
 
     /// Where this thread's slots of a part go in the output of `rank`.

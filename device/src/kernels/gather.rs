@@ -43,17 +43,19 @@ fn by_units<P: Packets, U: Unit, const N: usize>(args: &CollectiveArgs) {
     let team = Team::new(&args.comm);
     let share = Part::share(P::BYTES, args);
     let mut tile = Tile::<N>::first(args, P::capacity(DevBaseLayout::new(args.comm.n_ranks)));
-    if tile.is_empty() {
-        return;
-    }
     let store = |tile: &Tile<N>, sender: u32, packs| {
         let place = share.stored_behind(sender as u64 * args.len_bytes);
         tile.store::<U>(&place, team, team.rank(), packs);
     };
-    let mut watch = Watch::enter(&args.comm);
+    // Addresses are computed while the kernel before ends.
+    let input = tile.input(&share, team, team.rank()).now();
+    let mut watch = Watch::enter_with_next_ready(&args.comm);
+    if tile.is_empty() {
+        return;
+    }
     let mut packets = P::begin(&args.comm);
     // All three loads are under way before anything waits for one.
-    let mut own = tile.load::<U>(&share, team, team.rank());
+    let mut own = tile.load_from::<U>(&share, &input, team, team.rank());
     loop {
         let mut distance = 1;
         while distance < team.n_ranks() {

@@ -10,6 +10,8 @@
 //! | `broadcast` | the root's message to everyone, as packets | broadcast `ll` |
 //! | `all_to_all` | parts to whom they are for, as packets | all-to-all `ll` |
 //! | `store_all` | to everyone what is theirs, between barriers | all-gather `st`, broadcast `st`, all-to-all `st` |
+//! | `push_mc` | everything to everyone at once, as multicast packets | all-reduce `ll_mc`, all-gather `ll_mc` |
+//! | `switch` | the switch reduces and distributes, between multicast barriers | all-reduce `mc`, reduce-scatter `ld_mc`, all-gather `st_mc` |
 //! | `meet` | nothing: a barrier around copies | all-gather `ce` |
 //! | `check` | what every rank calls, before a collective that is checked | |
 //! | `cut` | how a message is cut into parts, slots and tiles | |
@@ -36,6 +38,8 @@ mod pull;
 #[cfg(target_arch = "nvptx64")]
 mod push_all;
 #[cfg(target_arch = "nvptx64")]
+mod push_mc;
+#[cfg(target_arch = "nvptx64")]
 mod push_parts;
 #[cfg(target_arch = "nvptx64")]
 mod push_scratch;
@@ -45,6 +49,8 @@ mod set;
 mod share;
 #[cfg(target_arch = "nvptx64")]
 mod store_all;
+#[cfg(target_arch = "nvptx64")]
+mod switch;
 mod table;
 
 /// The kernels by their names in the table.
@@ -56,12 +62,14 @@ use {
     meet::all_gather_ce,
     pull::{all_reduce_two_shot_ld_st, reduce_scatter_ld},
     push_all::{all_reduce_ll, all_reduce_ll_128, all_reduce_sentinel},
+    push_mc::{all_gather_ll_mc, all_reduce_ll_mc},
     push_parts::{
         all_reduce_ll_two_shot, all_reduce_sentinel_two_shot, reduce_scatter_ll, reduce_scatter_ll_128,
         reduce_scatter_sentinel,
     },
     push_scratch::{all_reduce_two_shot_push, reduce_scatter_push},
     store_all::{all_gather_st, all_to_all_st, broadcast_st},
+    switch::{all_gather_st_mc, all_reduce_mc, reduce_scatter_ld_mc},
 };
 
 /// Most threads of a block of any kernel: registers are assigned for so many.
@@ -70,7 +78,7 @@ pub const THREADS_MAX: u32 = 512;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use check::check_kernels;
 pub use check::{CHECK_ENTER, CHECK_LEAVE, CHECK_THREADS};
-pub use names::{Algorithm, Collective, Dtype, Op};
+pub use names::{Algorithm, Collective, Dtype, Multicast, Op};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use promises::{Promise, WAITS_ITSELF_SM_MIN};
 #[cfg(not(target_arch = "nvptx64"))]

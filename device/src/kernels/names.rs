@@ -70,6 +70,14 @@ named! {
         Ld = "ld",
         /// Store parts to their owners' scratch, reduce behind a barrier.
         Push = "push",
+        /// The switch reduces what each owner loads and brings the result to all, between two multicast barriers.
+        Mc = "mc",
+        /// As `ll`, each packet sent to all at once by multicast.
+        LlMc = "ll_mc",
+        /// Store the share to all ranks at once by multicast, between two multicast barriers.
+        StMc = "st_mc",
+        /// The switch reduces what each owner loads, between two multicast barriers.
+        LdMc = "ld_mc",
         /// Copy engines move the share to every rank, between two kernels that are barriers.
         Ce = "ce",
     }
@@ -130,6 +138,28 @@ impl Collective {
             Self::AllGather => (1, n_ranks),
             Self::ReduceScatter => (n_ranks, 1),
             Self::AllToAll => (n_ranks, n_ranks),
+        }
+    }
+}
+
+/// Which memory of a call an algorithm reaches by multicast, beside that of the communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Multicast {
+    /// The input.
+    pub input: bool,
+    /// The output.
+    pub output: bool,
+}
+
+impl Algorithm {
+    /// What it needs multicast for; `None` if for nothing.
+    pub const fn multicast(self) -> Option<Multicast> {
+        match self {
+            Self::Mc => Some(Multicast { input: true, output: true }),
+            Self::LlMc => Some(Multicast { input: false, output: false }),
+            Self::StMc => Some(Multicast { input: false, output: true }),
+            Self::LdMc => Some(Multicast { input: true, output: false }),
+            _ => None,
         }
     }
 }

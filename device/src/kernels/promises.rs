@@ -67,12 +67,30 @@ const A_BARRIER: &[Promise] = &[
     exactly(2, "bar.red.or.pred"),
 ];
 
+/// Slots that are stored by halves to all ranks at once.
+const LL_MC: &[Promise] = &[
+    some("multimem.st.relaxed.sys.global.b64"),
+    some("ld.relaxed.sys.global.v2.b64"),
+    some("fence.proxy.alias"),
+    some("fence.acq_rel.sys"),
+    some("bar.sync"),
+];
+
+/// Two multicast barriers, none copied.
+const BETWEEN_MC_BARRIERS: &[Promise] = &[
+    exactly(2, "multimem.red.release.sys.global.add.u32"),
+    some("fence.proxy.alias"),
+    some("ld.relaxed.sys.global.b32"),
+    some("fence.acq_rel.sys"),
+    exactly(4, "bar.red.or.pred"),
+];
+
 /// Kernels compiled for this compute capability or a later one wait by themselves for the work before them, so that they
 /// may be launched early.
 pub const WAITS_ITSELF_SM_MIN: u32 = 90;
 
 /// What kernels keep that are launched early, compiled for [`WAITS_ITSELF_SM_MIN`] or later.
-pub(super) const LAUNCHED_EARLY: &[Promise] = &[exactly(1, "griddepcontrol.wait")];
+pub(super) const LAUNCHED_EARLY: &[Promise] = &[some("griddepcontrol.wait")];
 
 impl KernelSpec {
     /// What its PTX for `sm` must hold.
@@ -85,6 +103,8 @@ impl KernelSpec {
             }
             Algorithm::Push => BEHIND_A_BARRIER,
             Algorithm::Ce => A_BARRIER,
+            Algorithm::LlMc => LL_MC,
+            Algorithm::Mc | Algorithm::LdMc | Algorithm::StMc => BETWEEN_MC_BARRIERS,
         };
         let early: &[Promise] = if sm >= WAITS_ITSELF_SM_MIN { LAUNCHED_EARLY } else { &[] };
         by_algorithm.iter().chain(early)

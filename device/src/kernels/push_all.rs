@@ -41,13 +41,15 @@ fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize>(args: &Coll
     let team = Team::new(&args.comm);
     let message = Part::whole(P::BYTES, args);
     let mut tile = Tile::<N>::first(args, P::capacity(DevBaseLayout::new(args.comm.n_ranks)));
+    // Addresses are computed while the kernel before ends.
+    let input = tile.input(&message, team, team.rank()).now();
+    let mut watch = Watch::enter_with_next_ready(&args.comm);
     if tile.is_empty() {
         return;
     }
-    let mut watch = Watch::enter(&args.comm);
     let mut packets = P::begin(&args.comm);
     // All three loads are under way before anything waits for one.
-    let mut own = tile.load::<T>(&message, team, team.rank());
+    let mut own = tile.load_from::<T>(&message, &input, team, team.rank());
     loop {
         let mut distance = 1;
         while distance < team.n_ranks() {

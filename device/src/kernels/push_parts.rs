@@ -16,7 +16,7 @@
 //! their own: the lower and the upper half. In place, each slot of a part is stored by the thread that loaded and sent
 //! it before; the parts that a reduce-scatter does not store are only read.
 
-use super::cut::{Part, Tile};
+use super::cut::{Part, Slots, Tile};
 use super::exchange::{fold_parts, receive, send};
 use crate::abi::{CollectiveArgs, DevBaseLayout};
 use crate::element::{Element, Float, Pack, Reduction};
@@ -58,17 +58,22 @@ fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK:
     let capacity = if BACK { half } else { 2 * half };
     let exchange = Exchange { args, team: Team::new(&args.comm), half };
     let mut tile = Tile::<N>::first(args, capacity);
+    // Addresses are computed while the kernel before ends.
+    let input = exchange.first_input::<P, N, BACK>(&tile).now();
+    let mut watch = Watch::enter_with_next_ready(&args.comm);
     if tile.is_empty() {
         return;
     }
-    let mut watch = Watch::enter(&args.comm);
     let mut packets = P::begin(&args.comm);
+    let mut first = exchange.load_first::<P, T, N, BACK>(&tile, &input);
     loop {
-        let own = exchange.send_parts::<P, T, N, BACK>(&packets, &watch, &tile);
+        let own = exchange.send_parts::<P, T, N, BACK>(&packets, &watch, &tile, first);
         let is_last = tile.is_last();
         packets.turn([tile.len(), if BACK { tile.len() } else { 0 }], is_last);
+        let mine = exchange.part::<BACK>(P::BYTES, exchange.team.rank());
+        let output = tile.output(&mine, exchange.team, exchange.team.rank()).now();
         let folded = fold_parts::<P, T, O, N>(&packets, &mut watch, &tile, exchange.team, own);
-        exchange.store::<P, T, N, BACK>(&tile, exchange.team.rank(), folded);
+        tile.store_at::<T>(&mine, &output, exchange.team, exchange.team.rank(), folded);
         if BACK {
             exchange.send_back(&packets, &watch, &tile, folded);
             exchange.receive_back::<P, T, N>(&packets, &mut watch, &tile);
@@ -78,6 +83,8 @@ fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK:
             break;
         }
         tile.next();
+        let input = exchange.first_input::<P, N, BACK>(&tile);
+        first = exchange.load_first::<P, T, N, BACK>(&tile, &input);
         if !packets.next_epoch(&watch) {
             break;
         }
@@ -103,36 +110,41 @@ impl Exchange<'_> {
         }
     }
 
-    /// Sends each peer its part; gives this rank's.
+    /// Where the part of the next rank lies.
+    #[inline(always)]
+    fn first_input<P: Packets, const N: usize, const BACK: bool>(&self, tile: &Tile<N>) -> Slots<N> {
+        tile.input(&self.part::<BACK>(P::BYTES, self.team.neighbour(1)), self.team, self.team.rank())
+    }
+
+    #[inline(always)]
+    fn load_first<P: Packets, T: Element, const N: usize, const BACK: bool>(
+        &self,
+        tile: &Tile<N>,
+        input: &Slots<N>,
+    ) -> [Pack; N] {
+        let part = self.part::<BACK>(P::BYTES, self.team.neighbour(1));
+        tile.load_from::<T>(&part, input, self.team, self.team.rank())
+    }
+
+    /// Sends each peer its part, the first of which is there; gives this rank's.
     #[inline(always)]
     fn send_parts<P: Packets, T: Element, const N: usize, const BACK: bool>(
         &self,
         packets: &P,
         watch: &Watch,
         tile: &Tile<N>,
+        first: [Pack; N],
     ) -> [Pack; N] {
-        let mut own = [[0; 2]; N];
+        let mut packs = first;
         let mut distance = 1;
-        while distance <= self.team.n_ranks() {
-            // This rank's own part comes last, at the full circle.
-            let peer = self.team.neighbour(distance);
-            own = tile.load::<T>(&self.part::<BACK>(P::BYTES, peer), self.team, self.team.rank());
-            if distance < self.team.n_ranks() {
-                send(packets, watch, tile, peer, 0, own);
-            }
+        while distance < self.team.n_ranks() {
+            send(packets, watch, tile, self.team.neighbour(distance), 0, packs);
             distance += 1;
+            // This rank's own part comes last, at the full circle.
+            let part = self.part::<BACK>(P::BYTES, self.team.neighbour(distance));
+            packs = tile.load::<T>(&part, self.team, self.team.rank());
         }
-        own
-    }
-
-    #[inline(always)]
-    fn store<P: Packets, T: Element, const N: usize, const BACK: bool>(
-        &self,
-        tile: &Tile<N>,
-        rank: u32,
-        packs: [Pack; N],
-    ) {
-        tile.store::<T>(&self.part::<BACK>(P::BYTES, rank), self.team, self.team.rank(), packs);
+        packs
     }
 
     #[inline(always)]
@@ -161,7 +173,7 @@ impl Exchange<'_> {
         while distance < self.team.n_ranks() {
             let owner = self.team.neighbour(distance);
             let packs = receive(packets, watch, tile, owner, self.half);
-            self.store::<P, T, N, true>(tile, owner, packs);
+            tile.store::<T>(&self.part::<true>(P::BYTES, owner), self.team, self.team.rank(), packs);
             distance += 1;
         }
     }

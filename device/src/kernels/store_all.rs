@@ -79,7 +79,7 @@ fn between_barriers(args: &CollectiveArgs, push: impl FnOnce(Team)) {
 }
 
 /// A range of this rank's input on its way to the outputs of some ranks, moved by the whole grid.
-struct Push {
+pub(super) struct Push {
     team: Team,
     input: SymPtr<u8>,
     output: SymPtr<u8>,
@@ -91,7 +91,7 @@ struct Push {
 impl Push {
     /// All of the input, to all ranks, `skip_bytes` into their outputs; in place to all others.
     #[inline(always)]
-    fn to_all(args: &CollectiveArgs, team: Team, skip_bytes: u64) -> Self {
+    pub(super) fn to_all(args: &CollectiveArgs, team: Team, skip_bytes: u64) -> Self {
         let (input, output) = (args.input_offset, args.output_offset + skip_bytes);
         Self::new(team, input, output, args.len_bytes, ((input == output) as u32, team.n_ranks()))
     }
@@ -112,7 +112,7 @@ impl Push {
     }
 
     #[inline(always)]
-    fn run(&self) {
+    pub(super) fn run(&self) {
         match self.span.width_bytes {
             16 => self.body::<16>(),
             8 => self.body::<8>(),
@@ -160,7 +160,7 @@ impl Push {
 
     /// Moves the bytes before and behind the body, one a thread.
     #[inline(always)]
-    fn ends(&self) {
+    pub(super) fn ends(&self) {
         let tid = thread::thread_idx_x() as u64;
         if thread::block_idx_x() != 0 || tid >= self.span.head_bytes + self.span.tail_bytes {
             return;

@@ -19,6 +19,10 @@
     reason = "a thread's slots are registers, unrolled over `n`; iterators over them make more code"
 )]
 
+mod multicast;
+
+pub use multicast::LlMc;
+
 use super::Packets;
 use crate::abi::{DevBaseLayout, DevComm, LL_128_PAYLOAD_BYTES, LL_PAYLOAD_BYTES, SLOT_BYTES, STEP_RECEIVE};
 use crate::element::Pack;
@@ -44,6 +48,8 @@ pub trait Format {
     const BYTES: u64;
     /// Where the block's epoch stands.
     fn epoch_offset(layout: DevBaseLayout, block: u32) -> u64;
+    /// Slots in which one sender reaches one block in one epoch.
+    fn n_slots(layout: DevBaseLayout) -> u32;
     /// Where the slots of `sender` start.
     fn slots_offset(layout: DevBaseLayout, block: u32, epoch: u32, sender: u32) -> u64;
     /// Stores a slot.
@@ -65,6 +71,14 @@ pub struct Halves;
 /// One whole {data96, epoch32}.
 pub struct Whole;
 
+impl Halves {
+    #[inline(always)]
+    fn slot(payload: Pack, epoch: u32) -> [u64; 2] {
+        let flag = (epoch as u64) << 32;
+        [(payload[0] & 0xffff_ffff) | flag, (payload[0] >> 32) | flag]
+    }
+}
+
 impl Format for Halves {
     const BYTES: u64 = LL_PAYLOAD_BYTES;
 
@@ -74,16 +88,19 @@ impl Format for Halves {
     }
 
     #[inline(always)]
+    fn n_slots(layout: DevBaseLayout) -> u32 {
+        layout.ll_slots_per_block()
+    }
+
+    #[inline(always)]
     fn slots_offset(layout: DevBaseLayout, block: u32, epoch: u32, sender: u32) -> u64 {
         layout.ll_slots_offset(block, epoch, sender)
     }
 
     #[inline(always)]
     unsafe fn store(address: u64, payload: Pack, epoch: u32) {
-        let flag = (epoch as u64) << 32;
-        let slot = [(payload[0] & 0xffff_ffff) | flag, (payload[0] >> 32) | flag];
         // SAFETY: as the caller says.
-        unsafe { ptx::st_relaxed_sys_v2_b64(address, slot) }
+        unsafe { ptx::st_relaxed_sys_v2_b64(address, Self::slot(payload, epoch)) }
     }
 
     #[inline(always)]
@@ -102,6 +119,11 @@ impl Format for Whole {
     #[inline(always)]
     fn epoch_offset(layout: DevBaseLayout, block: u32) -> u64 {
         layout.ll_128_epoch_offset(block)
+    }
+
+    #[inline(always)]
+    fn n_slots(layout: DevBaseLayout) -> u32 {
+        layout.ll_slots_per_block()
     }
 
     #[inline(always)]
@@ -138,7 +160,7 @@ impl<F: Format> Packets for Flagged<F> {
 
     #[inline(always)]
     fn capacity(layout: DevBaseLayout) -> u32 {
-        layout.ll_slots_per_block()
+        F::n_slots(layout)
     }
 
     #[inline(always)]
@@ -213,7 +235,7 @@ impl<F: Format> Packets for Flagged<F> {
             return;
         }
         thread::sync_threads();
-        let n_slots = self.layout.ll_slots_per_block() * self.team.n_ranks();
+        let n_slots = F::n_slots(self.layout) * self.team.n_ranks();
         let mut slot = thread::thread_idx_x();
         while slot < n_slots {
             // SAFETY: the slots of all senders to this block lie behind each other in its own `DevBase`.

@@ -4,6 +4,7 @@
 //! | module | a slot of 16 bytes carries | sign |
 //! |---|---|---|
 //! | `ll` | 8 bytes | an epoch beside each 4 bytes |
+//! | `ll` ([`LlMc`]) | 8 bytes, by multicast | as above |
 //! | `ll` ([`Ll128`]) | 12 bytes | an epoch beside them, in one 16-byte access |
 //! | `sentinel` | 16 bytes of floats | being other than the poison |
 //!
@@ -18,7 +19,7 @@
 mod ll;
 mod sentinel;
 
-pub use ll::{Ll, Ll128};
+pub use ll::{Ll, Ll128, LlMc};
 pub use sentinel::Sentinel;
 
 use crate::abi::{DevBaseLayout, DevComm};

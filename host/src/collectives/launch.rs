@@ -10,10 +10,10 @@ use crate::symmetric::{FlatOffset, WindowInner, WindowOffset, WindowSlice};
 use crate::{ErrorKind, Result};
 use std::sync::Arc;
 use symmem_device::abi::{CheckArgs, CollectiveArgs, DevBaseLayout, DevComm};
-use symmem_device::kernels::{Algorithm, Collective, Dtype, Op};
+use symmem_device::kernels::{Algorithm, Collective, Dtype, Multicast, Op};
 
-/// What of a call decides on its plan: collective, count, type, operation.
-pub(crate) type Asked = (Collective, u64, Dtype, Option<Op>);
+/// What of a call decides on its plan: collective, count, type, operation, and which windows have multicast, if any may.
+pub(crate) type Asked = (Collective, u64, Dtype, Option<Op>, Option<Multicast>);
 
 /// Bytes of a window.
 #[derive(Clone, Copy)]
@@ -47,6 +47,10 @@ impl<'a> Range<'a> {
     /// A part of it.
     pub(crate) fn part(self, start_bytes: u64, len_bytes: u64) -> Self {
         Self { offset: WindowOffset::new(self.offset.bytes + start_bytes), len_bytes, ..self }
+    }
+
+    fn has_multicast(&self) -> bool {
+        self.window.backing.multicast().is_some()
     }
 
     fn flat_bytes(&self) -> u64 {
@@ -138,7 +142,9 @@ impl Comm {
         if call.count == 0 {
             return Ok(());
         }
-        let plan = self.planned((call.collective, call.count, call.dtype, call.op))?;
+        let (input, output) = (call.input.has_multicast(), call.output.has_multicast());
+        let multicast = self.multicast_base().map(|_| Multicast { input, output });
+        let plan = self.planned((call.collective, call.count, call.dtype, call.op, multicast))?;
         let (form, n_ranks) = (form_of(plan.kernel.algorithm), self.n_ranks());
         let (input_offset, len_bytes) = (call.input.flat_bytes(), bytes_of(call.count, call.dtype, 1)?);
         let cut = cut(call.collective, form, (input_offset, len_bytes), n_ranks, plan.shape.blocks)?;
@@ -216,8 +222,7 @@ impl Comm {
         if let Some((_, plan)) = self.last_plan().filter(|(planned, _)| *planned == asked) {
             return Ok(plan);
         }
-        let (collective, count, dtype, op) = asked;
-        let plan = self.plan(collective, count, dtype, op)?;
+        let plan = super::plan(&self.problem(asked)?)?;
         self.keep_plan(asked, plan);
         Ok(plan)
     }

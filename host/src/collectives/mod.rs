@@ -17,7 +17,7 @@ use crate::{Comm, Result};
 pub(crate) use check::Calls;
 pub(crate) use launch::Asked;
 use launch::{Call, CallAt, Range};
-use symmem_device::kernels::{Collective, Dtype, Op};
+use symmem_device::kernels::{Algorithm, Collective, Dtype, Multicast, Op};
 
 impl Comm {
     /// Reduces the inputs of all ranks, element by element, into the output of every rank.
@@ -170,29 +170,35 @@ impl Comm {
         self.launch_at(&CallAt { collective, input, output, count, dtype, op, root: 0 }, stream)
     }
 
-    /// Which algorithm a call with these values takes, and why not another; or that its kernels are not loaded.
+    /// From now on, calls take this algorithm wherever it has a kernel, and so many blocks; `None` leaves the choice to the
+    /// plan. It takes the place of the wishes in [`crate::CommConfig`], and is equal on all ranks between the same calls.
+    pub fn prefer(&mut self, algorithm: Option<Algorithm>, ctas: Option<u32>) {
+        self.set_wishes(algorithm, ctas);
+    }
+
+    /// Which algorithm a call with these values takes, and why not another; or that its kernels are not loaded. On windows
+    /// that have multicast if the communicator has.
     pub fn explain(&self, collective: Collective, count: u64, dtype: Dtype, op: Option<Op>) -> String {
-        let problem = self.problem(collective, count, dtype, op);
+        let problem = self.problem((collective, count, dtype, op, self.multicast_of_all()));
         problem.map_or_else(|error| error.to_string(), |problem| explain(&problem))
     }
 
-    /// Which algorithm a call with these values takes.
+    /// Which algorithm a call with these values takes, on windows that have multicast if the communicator has.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Unsupported`] if there is no kernel for them, [`crate::ErrorKind::NotPrepared`] if it is not
     /// loaded.
     pub fn plan(&self, collective: Collective, count: u64, dtype: Dtype, op: Option<Op>) -> Result<Plan> {
-        plan(&self.problem(collective, count, dtype, op)?)
+        plan(&self.problem((collective, count, dtype, op, self.multicast_of_all()))?)
     }
 
-    pub(crate) fn problem(
-        &self,
-        collective: Collective,
-        count: u64,
-        dtype: Dtype,
-        op: Option<Op>,
-    ) -> Result<Problem> {
+    /// Windows that have multicast if the communicator has.
+    fn multicast_of_all(&self) -> Option<Multicast> {
+        self.multicast_base().map(|_| Multicast { input: true, output: true })
+    }
+
+    pub(crate) fn problem(&self, (collective, count, dtype, op, multicast): Asked) -> Result<Problem> {
         let agreed = self.agreed();
         Ok(Problem {
             collective,
@@ -200,6 +206,7 @@ impl Comm {
             dtype,
             op,
             n_ranks: agreed.n_ranks,
+            multicast,
             capabilities: Capabilities {
                 sm: agreed.sm,
                 blocks_max: self.kernels().blocks_max(collective, dtype, op)?,

@@ -20,7 +20,12 @@ pub(super) fn cases() -> Vec<Case> {
     cases.map(|case| case.runs_on(RunsOn::Sim)).into()
 }
 
-fn operation(collective: Collective, count: u64) -> Operation {
+/// The sums of a switch have an order of its own: with other values, bits of its own.
+fn values_for(algorithm: Algorithm) -> Values {
+    if algorithm.multicast().is_some() { Values::Whole } else { Values::Special }
+}
+
+fn operation(collective: Collective, count: u64, values: Values) -> Operation {
     let place = |window| Place { window, offset: GUARD_BYTES };
     Operation {
         collective,
@@ -30,7 +35,7 @@ fn operation(collective: Collective, count: u64) -> Operation {
         input: place(0),
         output: place(1),
         in_place: false,
-        values: Values::Special,
+        values,
     }
 }
 
@@ -44,7 +49,8 @@ fn all_kernels(context: &Context, probe: ProbeKind) -> Result<()> {
                 })?;
                 let config = CommConfig { algorithm: Some(*algorithm), ..CommConfig::default() };
                 let mut rig = Rig::with(&machine, n_ranks, &config)?;
-                work(&mut rig, seed).with_context(|| format!("{algorithm}, {n_ranks} ranks, seed {seed}"))?;
+                work(&mut rig, seed, values_for(*algorithm))
+                    .with_context(|| format!("{algorithm}, {n_ranks} ranks, seed {seed}"))?;
             }
             context.forget_machines()?;
         }
@@ -53,7 +59,7 @@ fn all_kernels(context: &Context, probe: ProbeKind) -> Result<()> {
 }
 
 /// Odd and even sizes, of one block and of several, one behind another.
-fn work(rig: &mut Rig, seed: u64) -> Result<()> {
+fn work(rig: &mut Rig, seed: u64, values: Values) -> Result<()> {
     let mut field = Field::new(rig, 32 << 10, 60)?;
     let mut random = Random::new(seed);
     for (collective, count) in [
@@ -70,17 +76,18 @@ fn work(rig: &mut Rig, seed: u64) -> Result<()> {
         (Collective::Broadcast, 6),
         (Collective::AllReduce, 2),
     ] {
-        let operation = operation(collective, count);
+        let operation = operation(collective, count, values);
         field.run(rig, &operation, &mut random).with_context(|| format!("{operation:?}"))?;
     }
-    replay(rig, &field)
+    replay(rig, &field, values)
 }
 
 /// Two operations in a graph, replayed without a wait of the host.
-fn replay(rig: &mut Rig, field: &Field) -> Result<()> {
+fn replay(rig: &mut Rig, field: &Field, values: Values) -> Result<()> {
     let mut graphs = Vec::new();
     rig.each(|comm, stream| {
-        let operations = [operation(Collective::AllReduce, 300), operation(Collective::AllGather, 5)];
+        let operations = [(Collective::AllReduce, 300), (Collective::AllGather, 5)]
+            .map(|(what, count)| operation(what, count, values));
         let work = || operations.iter().try_for_each(|operation| field.launch_on(comm, stream, operation));
         graphs.push(stream.capture(work)?.instantiate()?);
         Ok(())

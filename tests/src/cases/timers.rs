@@ -13,7 +13,7 @@ const AHEAD_NS: u64 = 300_000;
 /// A simulated thread runs some dozens of instructions between two looks at the clock.
 const SIM_SLACK_NS: u64 = 256;
 /// What lies between the events and the kernel, and how far two clocks of one device may be apart.
-const SLACK_US: f64 = 5.0;
+const SLACK_US: f64 = 8.0;
 const SLACK_PART: f64 = 0.02;
 
 pub(super) fn cases() -> Vec<Case> {

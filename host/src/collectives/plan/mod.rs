@@ -9,7 +9,7 @@ use crate::backend::{GraphFacts, LaunchShape};
 use crate::kernels::THREADS_MAX;
 use crate::{ErrorKind, Result};
 use std::fmt;
-use symmem_device::kernels::{Algorithm, Collective, Dtype, KernelSpec, Op, find};
+use symmem_device::kernels::{Algorithm, Collective, Dtype, KERNELS, KernelSpec, Multicast, Op, find};
 pub(crate) use tuning::{Form, form_of};
 
 /// A collective to plan. Equal on all ranks: the call's values by contract, the rest by exchange at init.
@@ -25,6 +25,8 @@ pub struct Problem {
     pub op: Option<Op>,
     /// Ranks.
     pub n_ranks: u32,
+    /// Which windows have multicast; `None` if the communicator has none.
+    pub multicast: Option<Multicast>,
     /// What the ranks can do and want.
     pub capabilities: Capabilities,
 }
@@ -78,6 +80,27 @@ impl Problem {
         found.filter(|kernel| kernel.sm_min <= self.capabilities.sm)
     }
 
+    /// Why an algorithm cannot be taken, if it cannot.
+    fn obstacle(&self, algorithm: Algorithm) -> Option<Rejection> {
+        let needs = algorithm.multicast();
+        if self.kernel(algorithm).is_none() {
+            let is_its = |kernel: &KernelSpec| {
+                (kernel.collective, kernel.algorithm) == (self.collective, algorithm)
+                    && kernel.sm_min <= self.capabilities.sm
+            };
+            let is_done = needs.is_some() && KERNELS.iter().any(is_its);
+            return Some(if is_done { Rejection::NotByMultimem } else { Rejection::NoKernel });
+        }
+        let (needs, has) = (needs?, self.multicast);
+        let lacks = match has {
+            None => "the communicator",
+            Some(has) if needs.input && !has.input => "the input",
+            Some(has) if needs.output && !has.output => "the output",
+            Some(_) => return None,
+        };
+        Some(Rejection::NoMulticast(lacks))
+    }
+
     fn name(&self) -> String {
         let op = self.op.map_or(String::new(), |op| format!(" {op}"));
         format!("{} of {}{op}", self.collective, self.dtype)
@@ -128,6 +151,8 @@ struct Candidate {
 /// Why an algorithm is not the choice. Put into words only when somebody asks.
 enum Rejection {
     NoKernel,
+    NotByMultimem,
+    NoMulticast(&'static str),
     AnotherWasAskedFor(Algorithm),
     AnotherWasMeasured { fastest: Algorithm, bytes: u64 },
     Slower { modelled_ns: u64, fastest: Algorithm, fastest_ns: u64 },
@@ -138,6 +163,8 @@ impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoKernel => write!(f, "no kernel for this collective, type and operation on these GPUs"),
+            Self::NotByMultimem => write!(f, "multimem does not do this type and operation"),
+            Self::NoMulticast(lacks) => write!(f, "{lacks} has no multicast"),
             Self::AnotherWasAskedFor(algorithm) => write!(f, "{algorithm} was asked for"),
             Self::AnotherWasMeasured { fastest, bytes } => {
                 write!(f, "{fastest} was measured to be the fastest for {bytes} bytes")
@@ -162,16 +189,16 @@ enum Choice {
 impl Choice {
     /// `None` if nothing has a kernel.
     fn of(problem: &Problem, bytes: u64) -> Option<Self> {
-        let has_kernel = |algorithm: &Algorithm| problem.kernel(*algorithm).is_some();
-        if let Some(wanted) = problem.capabilities.algorithm.filter(has_kernel) {
+        let can_be = |algorithm: &Algorithm| problem.obstacle(*algorithm).is_none();
+        if let Some(wanted) = problem.capabilities.algorithm.filter(can_be) {
             return Some(Self::Asked(wanted));
         }
         let sm = problem.capabilities.sm;
         let fastest = tuning::fastest(sm, problem.n_ranks, problem.collective, bytes);
-        if let Some(fastest) = fastest.filter(has_kernel) {
+        if let Some(fastest) = fastest.filter(can_be) {
             return Some(Self::Measured(fastest));
         }
-        let all = Algorithm::ALL.iter().copied().filter(has_kernel);
+        let all = Algorithm::ALL.iter().copied().filter(can_be);
         let timed = all.filter_map(|algorithm| {
             tuning::modelled_ns(algorithm, bytes, problem.n_ranks).map(|ns| (ns, algorithm))
         });
@@ -202,13 +229,12 @@ fn candidates(problem: &Problem) -> impl Iterator<Item = Candidate> {
     let bytes = problem.bytes().unwrap_or(u64::MAX);
     let choice = Choice::of(problem, bytes);
     Algorithm::ALL.iter().map(move |&algorithm| {
-        let kernel = problem.kernel(algorithm);
-        let rejected = match (kernel, choice) {
-            (None, _) | (_, None) => Some(Rejection::NoKernel),
-            (_, Some(choice)) if choice.algorithm() == algorithm => None,
-            (_, Some(choice)) => Some(choice.rejects(algorithm, bytes, problem.n_ranks)),
-        };
-        Candidate { algorithm, kernel, rejected }
+        let rejected = problem.obstacle(algorithm).or_else(|| match choice {
+            None => Some(Rejection::NoKernel),
+            Some(choice) if choice.algorithm() == algorithm => None,
+            Some(choice) => Some(choice.rejects(algorithm, bytes, problem.n_ranks)),
+        });
+        Candidate { algorithm, kernel: problem.kernel(algorithm), rejected }
     })
 }
 
@@ -219,8 +245,10 @@ fn shape(algorithm: Algorithm, bytes: u64, problem: &Problem) -> LaunchShape {
     let slots = bytes.div_ceil(form.slot_bytes).div_ceil(n_parts).max(1);
     let threads_wanted = slots.div_ceil(form.slots_per_thread.into());
     let limit = problem.capabilities.threads.map_or(THREADS_MAX, |threads| threads.next_multiple_of(32));
-    let [threads_min, threads_max] =
-        [form.threads.0, form.threads.1].map(|threads| u64::from(threads.min(limit.clamp(32, THREADS_MAX))));
+    // A barrier takes a thread for each peer.
+    let least = problem.n_ranks.next_multiple_of(32).clamp(32, THREADS_MAX);
+    let [threads_min, threads_max] = [form.threads.0, form.threads.1]
+        .map(|threads| u64::from(threads.min(limit.clamp(least, THREADS_MAX))));
     let small_blocks = threads_wanted.div_ceil(threads_min).min(form.blocks_small.into());
     let threads = threads_wanted.div_ceil(small_blocks).next_multiple_of(32).clamp(threads_min, threads_max);
     let capabilities = &problem.capabilities;
@@ -242,18 +270,21 @@ mod tests {
         let dtype = prop::sample::select(Dtype::ALL);
         let collective = prop::sample::select(Collective::ALL);
         let wanted = prop::option::of(prop::sample::select(Algorithm::ALL));
+        let windows = (any::<bool>(), any::<bool>()).prop_map(|(input, output)| Multicast { input, output });
         let limits = (prop::option::of(1u32..1000), prop::option::of(1u32..1000));
-        let values = (collective, 0u64..1 << 40, dtype, op, 1u32..=72, 1u32..600, wanted, limits);
-        values.prop_map(|(collective, count, dtype, op, n_ranks, blocks_max, algorithm, limits)| Problem {
+        let wishes = (wanted, prop::option::of(windows));
+        let values = (collective, 0u64..1 << 40, dtype, op, 1u32..=72, 1u32..600, wishes, limits);
+        values.prop_map(|(collective, count, dtype, op, n_ranks, blocks_max, wishes, limits)| Problem {
             collective,
             count,
             dtype,
             op: collective.reduces().then_some(op),
             n_ranks,
+            multicast: wishes.1,
             capabilities: Capabilities {
                 sm: 90,
                 blocks_max: [blocks_max; Algorithm::ALL.len()],
-                algorithm,
+                algorithm: wishes.0,
                 ctas: limits.0,
                 threads: limits.1,
             },
@@ -269,12 +300,18 @@ mod tests {
             let resident = problem.capabilities.blocks_max[0] * (THREADS_MAX / plan.shape.threads);
             prop_assert!(blocks >= 1 && blocks <= resident);
             prop_assert!(plan.shape.threads.is_multiple_of(32) && plan.shape.threads <= THREADS_MAX);
+            prop_assert!(plan.shape.threads >= problem.n_ranks);
             prop_assert!(blocks <= form_of(plan.kernel.algorithm).blocks_max);
             let text = explain(&problem);
             prop_assert!(text.contains(plan.kernel.algorithm.name()));
+            let needs = plan.kernel.algorithm.multicast().unwrap_or(NONE);
+            let has = problem.multicast.unwrap_or(NONE);
+            prop_assert!(needs.input <= has.input && needs.output <= has.output);
             prop_assert_eq!(text.matches("\n  not ").count(), Algorithm::ALL.len() - 1);
         }
     }
+
+    const NONE: Multicast = Multicast { input: false, output: false };
 
     fn on_two(collective: Collective, count: u64, dtype: Dtype, algorithm: Option<Algorithm>) -> Problem {
         let capabilities = Capabilities {
@@ -285,7 +322,7 @@ mod tests {
             threads: None,
         };
         let op = collective.reduces().then_some(Op::Sum);
-        Problem { collective, count, dtype, op, n_ranks: 2, capabilities }
+        Problem { collective, count, dtype, op, n_ranks: 2, multicast: None, capabilities }
     }
 
     #[test]
@@ -302,12 +339,47 @@ mod tests {
         }
     }
 
+    /// What multimem does is what is asked for; all else goes on without it, and says why.
+    #[test]
+    fn multicast_is_for_what_has_it() {
+        let both = Some(Multicast { input: true, output: true });
+        let one = Some(Multicast { input: true, output: false });
+        for (collective, dtype, algorithm, multicast, expected) in [
+            (Collective::AllReduce, Dtype::Bf16, Algorithm::Mc, both, None),
+            (Collective::AllReduce, Dtype::I64, Algorithm::Mc, both, None),
+            (Collective::AllReduce, Dtype::E4m3, Algorithm::Mc, both, Some("mc: multimem does not do this")),
+            (Collective::AllReduce, Dtype::F32, Algorithm::Mc, one, Some("mc: the output has no multicast")),
+            (Collective::AllReduce, Dtype::F32, Algorithm::Mc, None, Some("mc: the communicator has no")),
+            (Collective::AllReduce, Dtype::F32, Algorithm::LlMc, one, None),
+            (Collective::ReduceScatter, Dtype::F32, Algorithm::LdMc, one, None),
+            (Collective::ReduceScatter, Dtype::F32, Algorithm::Mc, both, Some("mc: no kernel")),
+            (
+                Collective::AllGather,
+                Dtype::U8,
+                Algorithm::StMc,
+                one,
+                Some("st_mc: the output has no multicast"),
+            ),
+            (Collective::AllGather, Dtype::U8, Algorithm::LlMc, one, None),
+        ] {
+            let problem = Problem { multicast, ..on_two(collective, 5, dtype, Some(algorithm)) };
+            let chosen = plan(&problem).expect("exists").kernel.algorithm;
+            let text = explain(&problem);
+            match expected {
+                None => assert_eq!(chosen, algorithm, "{text}"),
+                Some(why) => assert!(chosen.multicast().is_none() && text.contains(why), "{text}"),
+            }
+        }
+        let problem = Problem { multicast: both, ..on_two(Collective::AllReduce, 5, Dtype::F32, None) };
+        assert!(explain(&problem).contains("not mc: "), "{}", explain(&problem));
+    }
+
     #[test]
     fn small_goes_in_one_hop_and_large_by_parts() {
         for (collective, bytes, dtype, chosen) in [
             (Collective::AllReduce, 8, Dtype::F32, Algorithm::Ll),
-            (Collective::AllReduce, 128 << 10, Dtype::F32, Algorithm::Ll128),
-            (Collective::AllReduce, 1 << 20, Dtype::Bf16, Algorithm::SentinelTwoShot),
+            (Collective::AllReduce, 128 << 10, Dtype::F32, Algorithm::Sentinel),
+            (Collective::AllReduce, 4 << 20, Dtype::Bf16, Algorithm::SentinelTwoShot),
             // Integers have no value to spare.
             (Collective::AllReduce, 1 << 20, Dtype::I32, Algorithm::Ll128),
             (Collective::AllReduce, 1 << 20, Dtype::U64, Algorithm::Ll),

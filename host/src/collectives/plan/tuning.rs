@@ -49,7 +49,14 @@ pub(crate) fn form_of(algorithm: Algorithm) -> Form {
         Algorithm::Sentinel => packets(SENTINEL_PAYLOAD_BYTES, false, 64, SENTINEL_BLOCKS_MAX),
         Algorithm::SentinelTwoShot => packets(SENTINEL_PAYLOAD_BYTES, true, 64, SENTINEL_BLOCKS_MAX),
         Algorithm::TwoShotLdSt => between_barriers(true, 512, 2, BARRIER_BLOCKS_MAX),
-        Algorithm::Ld | Algorithm::St => between_barriers(false, 512, 2, BARRIER_BLOCKS_MAX),
+        Algorithm::Ld => between_barriers(false, 512, 2, BARRIER_BLOCKS_MAX),
+        // More blocks, or larger ones, are slower from 32 MiB on.
+        Algorithm::St => between_barriers(false, 256, 2, 128),
+        Algorithm::LlMc => {
+            Form { threads: (128, 128), ..packets(LL_PAYLOAD_BYTES, false, LL_BLOCKS_MAX, LL_BLOCKS_MAX) }
+        }
+        Algorithm::Mc => between_barriers(true, 512, 2, BARRIER_BLOCKS_MAX),
+        Algorithm::LdMc | Algorithm::StMc => between_barriers(false, 512, 2, BARRIER_BLOCKS_MAX),
         Algorithm::TwoShotPush => between_barriers(true, 256, 2, PUSH_BLOCKS_MAX),
         Algorithm::Push => between_barriers(false, 256, 2, PUSH_BLOCKS_MAX),
         // The kernel is a barrier alone.
@@ -77,10 +84,9 @@ const MEASURED: &[Measured] = &[
         n_ranks: 2,
         collective: Collective::AllReduce,
         fastest: &[
-            (48 * KIB, Algorithm::Ll),
-            (160 * KIB, Algorithm::Ll128),
-            (320 * KIB, Algorithm::Sentinel),
-            (6 * MIB, Algorithm::SentinelTwoShot),
+            (32 * KIB, Algorithm::Ll),
+            (3 * MIB, Algorithm::Sentinel),
+            (8 * MIB, Algorithm::SentinelTwoShot),
             (u64::MAX, Algorithm::TwoShotPush),
         ],
     },
@@ -88,18 +94,13 @@ const MEASURED: &[Measured] = &[
         sm: 90,
         n_ranks: 2,
         collective: Collective::AllGather,
-        fastest: &[(48 * KIB, Algorithm::Ll), (512 * KIB, Algorithm::Ll128), (u64::MAX, Algorithm::St)],
+        fastest: &[(48 * KIB, Algorithm::Ll), (1280 * KIB, Algorithm::Ll128), (u64::MAX, Algorithm::St)],
     },
     Measured {
         sm: 90,
         n_ranks: 2,
         collective: Collective::ReduceScatter,
-        fastest: &[
-            (32 * KIB, Algorithm::Ll),
-            (96 * KIB, Algorithm::Ll128),
-            (3 * MIB, Algorithm::Sentinel),
-            (u64::MAX, Algorithm::Push),
-        ],
+        fastest: &[(KIB, Algorithm::Ll), (5 * MIB, Algorithm::Sentinel), (u64::MAX, Algorithm::Push)],
     },
 ];
 
@@ -110,24 +111,24 @@ pub(crate) fn fastest(sm: u32, n_ranks: u32, collective: Collective, bytes: u64)
     row.fastest.iter().find(|(bytes_max, _)| bytes <= *bytes_max).map(|(_, algorithm)| *algorithm)
 }
 
-/// The model's time in nanoseconds; `None` for an algorithm that is taken only where it was measured to be fastest. A constant for hops and barriers, and the bytes that a rank sends, or loads, over the
-/// rate of the link. The constants are those of H200s with NVLink; ratios are what matters.
+/// The model's time in nanoseconds; `None` for an algorithm that is taken only where it was measured to be fastest. A
+/// constant for hops and barriers, and the bytes that a rank sends, or loads, over the rate of the link. The constants are those of H200s with NVLink; ratios are what matters.
 pub(crate) fn modelled_ns(algorithm: Algorithm, bytes: u64, n_ranks: u32) -> Option<u64> {
     let peers = f64::from(n_ranks.max(2) - 1);
     let divided = peers / f64::from(n_ranks.max(2));
     // Nanoseconds, bytes on the link for one of the message or part, bytes per nanosecond.
     let (hops_ns, factor, rate) = match algorithm {
-        Algorithm::Ll => (2000.0, 2.0 * peers, 345.0),
-        Algorithm::Ll128 => (2200.0, 4.0 / 3.0 * peers, 345.0),
-        Algorithm::LlTwoShot => (2900.0, 4.0 * divided, 345.0),
-        Algorithm::Sentinel => (2500.0, peers, 355.0),
-        Algorithm::SentinelTwoShot => (3000.0, 2.0 * divided, 355.0),
-        Algorithm::TwoShotLdSt => (5500.0, 2.0 * divided, 340.0),
-        Algorithm::TwoShotPush => (6000.0, 2.0 * divided, 363.0),
-        Algorithm::St => (5000.0, peers, 363.0),
-        Algorithm::Ld => (5300.0, peers, 315.0),
-        Algorithm::Push => (4500.0, peers, 363.0),
-        Algorithm::Ce => return None,
+        Algorithm::Ll => (1900.0, 2.0 * peers, 300.0),
+        Algorithm::Ll128 => (2100.0, 4.0 / 3.0 * peers, 315.0),
+        Algorithm::LlTwoShot => (3600.0, 4.0 * divided, 330.0),
+        Algorithm::Sentinel => (2100.0, peers, 315.0),
+        Algorithm::SentinelTwoShot => (3600.0, 2.0 * divided, 315.0),
+        Algorithm::TwoShotLdSt => (7000.0, 2.0 * divided, 322.0),
+        Algorithm::TwoShotPush => (6500.0, 2.0 * divided, 362.0),
+        Algorithm::St => (4800.0, peers, 365.0),
+        Algorithm::Ld => (7000.0, peers, 312.0),
+        Algorithm::Push => (6000.0, peers, 345.0),
+        Algorithm::Ce | Algorithm::Mc | Algorithm::LlMc | Algorithm::StMc | Algorithm::LdMc => return None,
     };
     Some((hops_ns + factor * bytes as f64 / rate) as u64)
 }
