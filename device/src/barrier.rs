@@ -77,7 +77,7 @@ impl Barrier {
                 // SAFETY: `DevBase` is mapped.
                 let seen = unsafe { ptx::ld_relaxed_sys_b32(mine) };
                 // A peer may already be one barrier ahead; the distance is signed so that the words may wrap.
-                (seen.wrapping_sub(next) as i32 >= 0, seen)
+                (seen.wrapping_sub(next) as i32 >= 0 || !intact!("barrier_wait"), seen)
             });
             // Reads what was seen, or what the peer wrote later: it orders like a fence here and costs less than one.
             // SAFETY: as above.

@@ -80,11 +80,7 @@ fn rig_with_grace(
         sim.stall_polls = STALL_POLLS;
     })?;
     let n_ranks = n_ranks.min(machine.ranks_max());
-    Rig::with(
-        &machine,
-        n_ranks,
-        &CommConfig { algorithm: Some(algorithm), timeout_ms, ..unchecked() },
-    )
+    Rig::with(&machine, n_ranks, &CommConfig { algorithm: Some(algorithm), timeout_ms, ..unchecked() })
 }
 
 /// Whether an error says that `rank` waited for `peer` in the first operation.
