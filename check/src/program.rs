@@ -85,7 +85,7 @@ pub(crate) const PROGRAMS: [Program; 7] = [
             step(1, 2, LARGE),
             step(2, 2, SMALL),
             step(2, 0, SMALL),
-            ragged(0, 1, SMALL),
+            ragged(0, 1, LARGE),
         ],
     },
     Program {
@@ -165,15 +165,13 @@ pub(crate) struct Types {
     pub(crate) collective: Collective,
     pub(crate) dtype: Dtype,
     pub(crate) op: Option<Op>,
-    /// Whether the data are pushed into scratch, in rounds.
-    is_pushed: bool,
+    algorithm: Algorithm,
 }
 
 impl Types {
     pub(crate) fn of(kernel: &KernelSpec) -> Self {
         let dtype = kernel.dtype.unwrap_or(Dtype::F32);
-        let is_pushed = matches!(kernel.algorithm, Algorithm::TwoShotPush | Algorithm::Push);
-        Self { collective: kernel.collective, dtype, op: kernel.op, is_pushed }
+        Self { collective: kernel.collective, dtype, op: kernel.op, algorithm: kernel.algorithm }
     }
 
     /// Bytes of a large message, or of each part of it.
@@ -181,7 +179,11 @@ impl Types {
         let parts = if self.collective == Collective::AllReduce { u64::from(n_ranks) } else { 1 };
         // Packs that a thread has in flight: more of wide elements.
         let packs = self.dtype.bytes().min(4);
-        if self.is_pushed { LARGE_PUSHED * packs * parts } else { LARGE }
+        match self.algorithm {
+            Algorithm::TwoShotPush | Algorithm::Push => LARGE_PUSHED * packs * parts,
+            Algorithm::SentinelTwoShot => LARGE * 2 * parts,
+            _ => LARGE,
+        }
     }
 }
 
