@@ -60,7 +60,7 @@ pub struct Plan {
 
 impl Plan {
     /// What one capture of it adds to a graph: a kernel node, or copy nodes between two. `in_place` spares the copy of a
-    /// rank's own part.
+    /// rank's own part. Where calls are checked ([`crate::CommConfig::check`]) there are two kernel nodes more.
     pub fn nodes(&self, n_ranks: u32, in_place: bool) -> GraphFacts {
         match self.kernel.algorithm {
             Algorithm::Ce => GraphFacts { n_nodes: 2 + n_ranks - u32::from(in_place), n_kernel_nodes: 2 },
