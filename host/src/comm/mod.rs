@@ -28,7 +28,7 @@ pub use unique_id::UniqueId;
 pub(crate) use worker::lock;
 
 use crate::backend::{CaptureState, Token};
-use crate::collectives::{Asked, Plan};
+use crate::collectives::{Asked, Plan, TuningTable};
 use crate::kernels::Kernels;
 use crate::machine::Device;
 use crate::stream::Stream;
@@ -65,6 +65,7 @@ pub struct Comm {
     rank: u32,
     device: Device,
     agreed: Agreed,
+    tuning: Arc<TuningTable>,
     poisoned: Option<Error>,
     last_plan: Option<(Asked, Plan)>,
     // From here on in the order in which it must go: worker, kernels, record, space, memory of all ranks.
@@ -133,6 +134,7 @@ impl Comm {
             rank,
             device: device.clone(),
             agreed: ready.agreed,
+            tuning: ready.tuning,
             poisoned: None,
             last_plan: None,
             worker,
@@ -249,6 +251,10 @@ impl Comm {
 
     pub(crate) fn agreed(&self) -> Agreed {
         self.agreed
+    }
+
+    pub(crate) fn tuning(&self) -> &TuningTable {
+        &self.tuning
     }
 
     pub(crate) fn last_plan(&self) -> Option<(Asked, Plan)> {
