@@ -4,9 +4,11 @@ mod all_to_all;
 mod broadcast;
 mod cut;
 mod launch;
+mod overrides;
 mod plan;
 mod reduce_scatter;
 
+pub use overrides::Overrides;
 pub use plan::{
     ByAlgorithm, Capabilities, Plan, Problem, TuningKey, TuningRow, TuningTable, TypeClass, explain, plan,
 };

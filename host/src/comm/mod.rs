@@ -42,6 +42,7 @@ use rendezvous::Rendezvous;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use symmem_device::kernels::Algorithm;
 use worker::{Shared, Started};
 pub(crate) use worker::{Task, Worker};
 
@@ -251,6 +252,16 @@ impl Comm {
 
     pub(crate) fn agreed(&self) -> Agreed {
         self.agreed
+    }
+
+    pub(crate) fn set_wishes(
+        &mut self,
+        algorithm: Option<Algorithm>,
+        ctas: Option<u32>,
+        threads: Option<u32>,
+    ) {
+        self.agreed = Agreed { algorithm, ctas, threads, ..self.agreed };
+        self.last_plan = None;
     }
 
     pub(crate) fn tuning(&self) -> &TuningTable {
