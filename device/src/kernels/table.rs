@@ -77,267 +77,152 @@ macro_rules! table {
     };
 }
 
+/// Writes out the lists of types and operations that rows name.
 #[cfg(not(symmem_mutant))]
-table! {
-    AllReduce Ll all_reduce_ll {
-        sm_80 {
-            f64 [sum prod min max avg]
-            f32 [sum prod min max avg]
-            f16 [sum prod min max avg]
-            bf16 [sum prod min max avg]
-            u8 [sum prod min max avg]
-            i8 [min max avg]
-            u32 [sum prod min max avg]
-            i32 [min max avg]
-            u64 [sum prod min max avg]
-            i64 [min max avg]
-        }
-        sm_89 {
-            e4m3 [sum prod min max avg]
-            e5m2 [sum prod min max avg]
-        }
-    }
-    AllReduce Ll128 all_reduce_ll_128 {
-        sm_90 {
-            f32 [sum prod min max avg]
-            f16 [sum prod min max avg]
-            bf16 [sum prod min max avg]
-            e4m3 [sum prod min max avg]
-            e5m2 [sum prod min max avg]
-            u8 [sum prod min max avg]
-            i8 [min max avg]
-            u32 [sum prod min max avg]
-            i32 [min max avg]
-        }
-    }
-    AllReduce LlTwoShot all_reduce_ll_two_shot {
-        sm_80 {
-            f64 [sum prod min max avg]
-            f32 [sum prod min max avg]
-            f16 [sum prod min max avg]
-            bf16 [sum prod min max avg]
-            u8 [sum prod min max avg]
-            i8 [min max avg]
-            u32 [sum prod min max avg]
-            i32 [min max avg]
-            u64 [sum prod min max avg]
-            i64 [min max avg]
-        }
-        sm_89 {
-            e4m3 [sum prod min max avg]
-            e5m2 [sum prod min max avg]
-        }
-    }
-    AllReduce Sentinel all_reduce_sentinel {
-        sm_80 {
-            f64 [sum prod min max avg]
-            f32 [sum prod min max avg]
-            f16 [sum prod min max avg]
-            bf16 [sum prod min max avg]
-        }
-        sm_89 {
-            e4m3 [sum prod min max avg]
-            e5m2 [sum prod min max avg]
-        }
-    }
-    AllReduce SentinelTwoShot all_reduce_sentinel_two_shot {
-        sm_80 {
-            f64 [sum prod min max avg]
-            f32 [sum prod min max avg]
-            f16 [sum prod min max avg]
-            bf16 [sum prod min max avg]
-        }
-        sm_89 {
-            e4m3 [sum prod min max avg]
-            e5m2 [sum prod min max avg]
-        }
-    }
-    AllReduce TwoShotLdSt all_reduce_two_shot_ld_st {
-        sm_80 {
-            f64 [sum prod min max avg]
-            f32 [sum prod min max avg]
-            f16 [sum prod min max avg]
-            bf16 [sum prod min max avg]
-            u8 [sum prod min max avg]
-            i8 [min max avg]
-            u32 [sum prod min max avg]
-            i32 [min max avg]
-            u64 [sum prod min max avg]
-            i64 [min max avg]
-        }
-        sm_89 {
-            e4m3 [sum prod min max avg]
-            e5m2 [sum prod min max avg]
-        }
-    }
-    AllReduce TwoShotPush all_reduce_two_shot_push {
-        sm_80 {
-            f64 [sum prod min max avg]
-            f32 [sum prod min max avg]
-            f16 [sum prod min max avg]
-            bf16 [sum prod min max avg]
-            u8 [sum prod min max avg]
-            i8 [min max avg]
-            u32 [sum prod min max avg]
-            i32 [min max avg]
-            u64 [sum prod min max avg]
-            i64 [min max avg]
-        }
-        sm_89 {
-            e4m3 [sum prod min max avg]
-            e5m2 [sum prod min max avg]
-        }
-    }
-    ReduceScatter Ll reduce_scatter_ll {
-        sm_80 {
-            f64 [sum prod min max avg]
-            f32 [sum prod min max avg]
-            f16 [sum prod min max avg]
-            bf16 [sum prod min max avg]
-            u8 [sum prod min max avg]
-            i8 [min max avg]
-            u32 [sum prod min max avg]
-            i32 [min max avg]
-            u64 [sum prod min max avg]
-            i64 [min max avg]
-        }
-        sm_89 {
-            e4m3 [sum prod min max avg]
-            e5m2 [sum prod min max avg]
-        }
-    }
-    ReduceScatter Ll128 reduce_scatter_ll_128 {
-        sm_90 {
-            f32 [sum prod min max avg]
-            f16 [sum prod min max avg]
-            bf16 [sum prod min max avg]
-            e4m3 [sum prod min max avg]
-            e5m2 [sum prod min max avg]
-            u8 [sum prod min max avg]
-            i8 [min max avg]
-            u32 [sum prod min max avg]
-            i32 [min max avg]
-        }
-    }
-    ReduceScatter Sentinel reduce_scatter_sentinel {
-        sm_80 {
-            f64 [sum prod min max avg]
-            f32 [sum prod min max avg]
-            f16 [sum prod min max avg]
-            bf16 [sum prod min max avg]
-        }
-        sm_89 {
-            e4m3 [sum prod min max avg]
-            e5m2 [sum prod min max avg]
-        }
-    }
-    ReduceScatter Ld reduce_scatter_ld {
-        sm_80 {
-            f64 [sum prod min max avg]
-            f32 [sum prod min max avg]
-            f16 [sum prod min max avg]
-            bf16 [sum prod min max avg]
-            u8 [sum prod min max avg]
-            i8 [min max avg]
-            u32 [sum prod min max avg]
-            i32 [min max avg]
-            u64 [sum prod min max avg]
-            i64 [min max avg]
-        }
-        sm_89 {
-            e4m3 [sum prod min max avg]
-            e5m2 [sum prod min max avg]
-        }
-    }
-    ReduceScatter Push reduce_scatter_push {
-        sm_80 {
-            f64 [sum prod min max avg]
-            f32 [sum prod min max avg]
-            f16 [sum prod min max avg]
-            bf16 [sum prod min max avg]
-            u8 [sum prod min max avg]
-            i8 [min max avg]
-            u32 [sum prod min max avg]
-            i32 [min max avg]
-            u64 [sum prod min max avg]
-            i64 [min max avg]
-        }
-        sm_89 {
-            e4m3 [sum prod min max avg]
-            e5m2 [sum prod min max avg]
-        }
-    }
-    AllGather Ll all_gather_ll { sm_80 { any [any] } }
-    AllGather Ll128 all_gather_ll_128 { sm_90 { any [any] } }
-    AllGather St all_gather_st { sm_80 { any [any] } }
-    AllGather Ce all_gather_ce { sm_80 { any [any] } }
-    AllReduce Mc all_reduce_mc {
-        sm_90 {
-            f64 [sum avg]
-            f32 [sum avg]
-            f16 [sum]
-            bf16 [sum]
-            u32 [sum min max avg]
-            i32 [min max avg]
-            u64 [sum min max avg]
-            i64 [min max avg]
-        }
-    }
-    AllReduce LlMc all_reduce_ll_mc {
-        sm_90 {
-            f32 [sum prod min max avg]
-            f16 [sum prod min max avg]
-            bf16 [sum prod min max avg]
-        }
-    }
-    ReduceScatter LdMc reduce_scatter_ld_mc {
-        sm_90 {
-            f64 [sum avg]
-            f32 [sum avg]
-            f16 [sum]
-            bf16 [sum]
-            u32 [sum min max avg]
-            i32 [min max avg]
-            u64 [sum min max avg]
-            i64 [min max avg]
-        }
-    }
-    AllGather LlMc all_gather_ll_mc { sm_90 { any [any] } }
-    AllGather StMc all_gather_st_mc { sm_90 { any [any] } }
-    Broadcast Ll broadcast_ll { sm_80 { any [any] } }
-    Broadcast St broadcast_st { sm_80 { any [any] } }
-    AllToAll Ll all_to_all_ll { sm_80 { any [any] } }
-    AllToAll St all_to_all_st { sm_80 { any [any] } }
+macro_rules! kernels {
+    // Every type and operation.
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: all; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel {
+            sm_80 {
+                f64 [sum prod min max avg]
+                f32 [sum prod min max avg]
+                f16 [sum prod min max avg]
+                bf16 [sum prod min max avg]
+                u8 [sum prod min max avg]
+                i8 [min max avg]
+                u32 [sum prod min max avg]
+                i32 [min max avg]
+                u64 [sum prod min max avg]
+                i64 [min max avg]
+            }
+            sm_89 {
+                e4m3 [sum prod min max avg]
+                e5m2 [sum prod min max avg]
+            }
+        }] $($rest)* }
+    };
+    // Types of which 12 bytes are a whole number.
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: narrow; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel {
+            sm_90 {
+                f32 [sum prod min max avg]
+                f16 [sum prod min max avg]
+                bf16 [sum prod min max avg]
+                e4m3 [sum prod min max avg]
+                e5m2 [sum prod min max avg]
+                u8 [sum prod min max avg]
+                i8 [min max avg]
+                u32 [sum prod min max avg]
+                i32 [min max avg]
+            }
+        }] $($rest)* }
+    };
+    // Types with a value to spare.
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: floats; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel {
+            sm_80 {
+                f64 [sum prod min max avg]
+                f32 [sum prod min max avg]
+                f16 [sum prod min max avg]
+                bf16 [sum prod min max avg]
+            }
+            sm_89 {
+                e4m3 [sum prod min max avg]
+                e5m2 [sum prod min max avg]
+            }
+        }] $($rest)* }
+    };
+    // What the switch reduces: see `element::switched`.
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: switched; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel {
+            sm_90 {
+                f64 [sum avg]
+                f32 [sum avg]
+                f16 [sum]
+                bf16 [sum]
+                u32 [sum min max avg]
+                i32 [min max avg]
+                u64 [sum min max avg]
+                i64 [min max avg]
+            }
+        }] $($rest)* }
+    };
+    // The floats that are mostly reduced.
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: common; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel {
+            sm_90 {
+                f32 [sum prod min max avg]
+                f16 [sum prod min max avg]
+                bf16 [sum prod min max avg]
+            }
+        }] $($rest)* }
+    };
+    // Bytes of any type.
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: bytes; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_80 { any [any] } }] $($rest)* }
+    };
+    // Bytes of any type, by instructions of sm_90.
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: bytes_sm_90; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_90 { any [any] } }] $($rest)* }
+    };
+    (@done [$($done:tt)*]) => { table! { $($done)* } };
+    ($($row:tt)*) => { kernels! { @done [] $($row)* } };
 }
 
-// A mutant has one kernel for each source: the others are the same code in other types.
+/// The same for a mutant, which has one kernel for each source: the others are the same code in other types.
 #[cfg(symmem_mutant)]
-table! {
-    AllReduce Ll all_reduce_ll { sm_80 { f32 [sum] } }
-    AllReduce Ll128 all_reduce_ll_128 { sm_90 { f32 [sum] } }
-    AllReduce LlTwoShot all_reduce_ll_two_shot { sm_80 { f32 [sum] } }
-    AllReduce Sentinel all_reduce_sentinel { sm_80 { f32 [sum] } }
-    AllReduce SentinelTwoShot all_reduce_sentinel_two_shot { sm_80 { f32 [sum] } }
-    AllReduce TwoShotLdSt all_reduce_two_shot_ld_st { sm_80 { f32 [sum] } }
-    AllReduce TwoShotPush all_reduce_two_shot_push { sm_80 { f32 [sum] } }
-    ReduceScatter Ll reduce_scatter_ll { sm_80 { f32 [sum] } }
-    ReduceScatter Ll128 reduce_scatter_ll_128 { sm_90 { f32 [sum] } }
-    ReduceScatter Sentinel reduce_scatter_sentinel { sm_80 { f32 [sum] } }
-    ReduceScatter Ld reduce_scatter_ld { sm_80 { f32 [sum] } }
-    ReduceScatter Push reduce_scatter_push { sm_80 { f32 [sum] } }
-    AllGather Ll all_gather_ll { sm_80 { any [any] } }
-    AllGather Ll128 all_gather_ll_128 { sm_90 { any [any] } }
-    AllGather St all_gather_st { sm_80 { any [any] } }
-    AllGather Ce all_gather_ce { sm_80 { any [any] } }
-    AllReduce Mc all_reduce_mc { sm_90 { f32 [sum] } }
-    AllReduce LlMc all_reduce_ll_mc { sm_90 { f32 [sum] } }
-    ReduceScatter LdMc reduce_scatter_ld_mc { sm_90 { f32 [sum] } }
-    AllGather LlMc all_gather_ll_mc { sm_90 { any [any] } }
-    AllGather StMc all_gather_st_mc { sm_90 { any [any] } }
-    Broadcast Ll broadcast_ll { sm_80 { any [any] } }
-    Broadcast St broadcast_st { sm_80 { any [any] } }
-    AllToAll Ll all_to_all_ll { sm_80 { any [any] } }
-    AllToAll St all_to_all_st { sm_80 { any [any] } }
+macro_rules! kernels {
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: all; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_80 { f32 [sum] } }] $($rest)* }
+    };
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: narrow; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_90 { f32 [sum] } }] $($rest)* }
+    };
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: floats; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_80 { f32 [sum] } }] $($rest)* }
+    };
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: switched; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_90 { f32 [sum] } }] $($rest)* }
+    };
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: common; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_90 { f32 [sum] } }] $($rest)* }
+    };
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: bytes; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_80 { any [any] } }] $($rest)* }
+    };
+    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: bytes_sm_90; $($rest:tt)*) => {
+        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_90 { any [any] } }] $($rest)* }
+    };
+    (@done [$($done:tt)*]) => { table! { $($done)* } };
+    ($($row:tt)*) => { kernels! { @done [] $($row)* } };
+}
+
+kernels! {
+    AllReduce Ll all_reduce_ll: all;
+    AllReduce Ll128 all_reduce_ll_128: narrow;
+    AllReduce LlTwoShot all_reduce_ll_two_shot: all;
+    AllReduce Sentinel all_reduce_sentinel: floats;
+    AllReduce SentinelTwoShot all_reduce_sentinel_two_shot: floats;
+    AllReduce TwoShotLdSt all_reduce_two_shot_ld_st: all;
+    AllReduce TwoShotPush all_reduce_two_shot_push: all;
+    AllReduce Mc all_reduce_mc: switched;
+    AllReduce LlMc all_reduce_ll_mc: common;
+    ReduceScatter Ll reduce_scatter_ll: all;
+    ReduceScatter Ll128 reduce_scatter_ll_128: narrow;
+    ReduceScatter Sentinel reduce_scatter_sentinel: floats;
+    ReduceScatter Ld reduce_scatter_ld: all;
+    ReduceScatter Push reduce_scatter_push: all;
+    ReduceScatter LdMc reduce_scatter_ld_mc: switched;
+    AllGather Ll all_gather_ll: bytes;
+    AllGather Ll128 all_gather_ll_128: bytes_sm_90;
+    AllGather St all_gather_st: bytes;
+    AllGather Ce all_gather_ce: bytes;
+    AllGather LlMc all_gather_ll_mc: bytes_sm_90;
+    AllGather StMc all_gather_st_mc: bytes_sm_90;
+    Broadcast Ll broadcast_ll: bytes;
+    Broadcast St broadcast_st: bytes;
+    AllToAll Ll all_to_all_ll: bytes;
+    AllToAll St all_to_all_st: bytes;
 }
 
 #[cfg(not(target_arch = "nvptx64"))]

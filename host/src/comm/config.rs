@@ -34,11 +34,14 @@ pub struct CommConfig {
     pub dtypes: Vec<Dtype>,
     /// Operations whose kernels are loaded at init. `SYMMEM_OPS`, separated by commas; default: sum.
     pub ops: Vec<Op>,
-    /// Most threads per block, rounded up to whole warps of 32. `SYMMEM_THREADS`.
+    /// Most threads per block, rounded up to whole warps of 32, though never fewer than ranks. `SYMMEM_THREADS`.
     pub threads: Option<u32>,
     /// Rows that go before those that this build carries ([`TuningTable::built_in`]). `SYMMEM_TUNING`, the path of a file
     /// as `cargo xtask tune` writes it.
     pub tuning: Option<TuningTable>,
+    /// How many ranks of this process may share one device, for tests of more ranks than there are GPUs: each gets its
+    /// share of the blocks that can be resident at once, and there is no multicast. `SYMMEM_RANKS_PER_GPU`, default 1.
+    pub ranks_per_device: u32,
     /// What [`Self::host_timeout_ms`] is multiplied by on the simulated machine. `SYMMEM_SIM_SLOWDOWN`, default 1: raise
     /// it where many simulated processes share few cores.
     pub sim_slowdown: u32,
@@ -57,6 +60,7 @@ impl Default for CommConfig {
             ops: vec![Op::Sum],
             threads: None,
             tuning: None,
+            ranks_per_device: 1,
             sim_slowdown: 1,
         }
     }
@@ -91,6 +95,7 @@ impl CommConfig {
             ops: list(&variable, "SYMMEM_OPS", Op::ALL, Op::name)?.unwrap_or(default.ops),
             threads: number(&variable, "SYMMEM_THREADS")?,
             tuning: tuning(&variable)?,
+            ranks_per_device: number(&variable, "SYMMEM_RANKS_PER_GPU")?.unwrap_or(default.ranks_per_device),
             sim_slowdown: number(&variable, "SYMMEM_SIM_SLOWDOWN")?.unwrap_or(default.sim_slowdown),
         })
     }
@@ -171,6 +176,7 @@ mod tests {
             ("SYMMEM_OPS", "max"),
             ("SYMMEM_THREADS", "64"),
             ("SYMMEM_TUNING", concat!(env!("CARGO_MANIFEST_DIR"), "/src/collectives/plan/measured.txt")),
+            ("SYMMEM_RANKS_PER_GPU", "4"),
             ("SYMMEM_SIM_SLOWDOWN", "8"),
         ]);
         let expected = CommConfig {
@@ -184,6 +190,7 @@ mod tests {
             ops: vec![Op::Max],
             threads: Some(64),
             tuning: Some(TuningTable::built_in().clone()),
+            ranks_per_device: 4,
             sim_slowdown: 8,
         };
         assert_eq!(config.expect("all are valid"), expected);
@@ -197,6 +204,7 @@ mod tests {
             ("SYMMEM_HOST_TIMEOUT_MS", "-1"),
             ("SYMMEM_WIN_STRIDE", "4G"),
             ("SYMMEM_CTAS", "1.5"),
+            ("SYMMEM_RANKS_PER_GPU", "two"),
             ("SYMMEM_SIM_SLOWDOWN", "0"),
             ("SYMMEM_ALGO", "LL"),
             ("SYMMEM_DTYPES", "f32,f33"),

@@ -98,7 +98,7 @@ impl Comm {
     ///
     /// As [`Self::init_all`].
     pub fn init_all_with(devices: &[Device], config: &CommConfig) -> Result<Vec<Self>> {
-        devices::check(devices)?;
+        devices::check(devices, config.ranks_per_device)?;
         let id = NEXT_COMM_ID.fetch_add(1, Ordering::Relaxed);
         let n_ranks = devices.len() as u32;
         let process = Arc::new(Process::new(id, devices.iter().map(Device::index).collect(), n_ranks));
@@ -254,14 +254,9 @@ impl Comm {
         self.agreed
     }
 
-    pub(crate) fn set_wishes(
-        &mut self,
-        algorithm: Option<Algorithm>,
-        ctas: Option<u32>,
-        threads: Option<u32>,
-    ) {
-        self.agreed = Agreed { algorithm, ctas, threads, ..self.agreed };
-        self.last_plan = None;
+    /// What rank 0 wanted at init is replaced, and so is what was planned by it.
+    pub(crate) fn set_wishes(&mut self, algorithm: Option<Algorithm>, ctas: Option<u32>) {
+        (self.agreed.algorithm, self.agreed.ctas, self.last_plan) = (algorithm, ctas, None);
     }
 
     pub(crate) fn tuning(&self) -> &TuningTable {

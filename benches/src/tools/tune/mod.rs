@@ -115,13 +115,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
         ..CommConfig::from_env()?
     };
     let flat: Vec<Case> = all.iter().flatten().copied().collect();
-    let mut team = Team::new(&machine, n_ranks, None, &config, Memory::Alloc, &flat)?;
-    sweep::fill(&team, INPUT)?;
     let budget = Budget { start: Instant::now(), limit: Duration::from_secs(args.budget_s) };
     let mut report = Report::new(facts, args)?;
     if let Some(algorithm) = args.shapes.and_then(|choice| choice.0) {
-        return shapes::run(&mut team, &all, algorithm, &budget, &mut report);
+        return shapes::run((&machine, &config), &flat, algorithm, &budget, &report);
     }
+    let mut team = Team::new(&machine, n_ranks, None, &config, Memory::Alloc, &flat)?;
+    sweep::fill(&team, INPUT)?;
     report.head()?;
     let (mut rows, mut failed) = (Vec::new(), None);
     for cases in &all {

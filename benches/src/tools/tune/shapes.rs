@@ -1,17 +1,20 @@
 //! One algorithm in many shapes of threads and blocks: what its form in the plan is chosen by.
 
 use super::report::Report;
-use super::{Budget, sweep};
+use super::{Budget, INPUT, sweep};
 use crate::case::Case;
+use crate::memory::Memory;
 use crate::sizes::human_bytes;
 use crate::team::Team;
 use anyhow::{Result, ensure};
+use sweep::Way;
 use symmem::backend::LaunchShape;
-use symmem::{Algorithm, Overrides};
+use symmem::{Algorithm, CommConfig, Machine};
 
-/// Most threads of a block, and blocks, that are tried.
-const THREADS: [u32; 4] = [64, 128, 256, 512];
-const BLOCKS: [u32; 9] = [1, 4, 8, 16, 32, 64, 96, 128, 256];
+/// Bounds on the threads of a block, and numbers of blocks, that are tried; `None` is the plan's own.
+const THREADS: [Option<u32>; 5] = [None, Some(64), Some(128), Some(256), Some(512)];
+const BLOCKS: [Option<u32>; 10] =
+    [None, Some(1), Some(4), Some(8), Some(16), Some(32), Some(64), Some(96), Some(128), Some(256)];
 /// Shapes that are told of each size: the best.
 const TOLD: usize = 4;
 
@@ -21,59 +24,62 @@ const TOLD: usize = 4;
 ///
 /// If an operation fails, or the time is up.
 pub(super) fn run(
-    team: &mut Team,
-    all: &[Vec<Case>],
+    (machine, config): (&Machine, &CommConfig),
+    cases: &[Case],
     algorithm: Algorithm,
     budget: &Budget,
-    report: &mut Report,
+    report: &Report,
 ) -> Result<()> {
-    let mut n_cases = 0;
-    for case in all.iter().flatten() {
-        budget.check()?;
-        let ways = ways(team, case, algorithm)?;
-        if ways.is_empty() {
-            continue;
+    let mut times: Vec<Vec<(LaunchShape, f64)>> = vec![Vec::new(); cases.len()];
+    for threads in THREADS {
+        // Threads are a setting of the communicator, blocks one of the call.
+        let config = CommConfig { threads, ..config.clone() };
+        let mut team = Team::new(machine, cases[0].n_ranks, None, &config, Memory::Alloc, cases)?;
+        sweep::fill(&team, INPUT)?;
+        for (case, times) in cases.iter().zip(&mut times) {
+            budget.check()?;
+            let ways = ways(&mut team, case, algorithm, times)?;
+            let timed = sweep::time(&mut team, case, &ways.iter().map(|(_, way)| *way).collect::<Vec<_>>())?;
+            times.extend(ways.iter().zip(timed).map(|((shape, _), time)| (*shape, time.median)));
         }
-        n_cases += 1;
-        let overrides: Vec<_> = ways.iter().map(|(_, overrides)| *overrides).collect();
-        let times = sweep::time(team, case, &overrides)?;
-        let mut told: Vec<_> =
-            ways.iter().zip(&times).map(|((shape, _), time)| (*shape, time.median)).collect();
-        let own = told[0];
-        told.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let told: Vec<_> = told.into_iter().take(TOLD).map(text).collect();
-        let (collective, bytes) = (case.collective, human_bytes(case.part_bytes()));
-        report.say(&format!(
-            "{collective:<14} {:<4} {bytes:>10}  plan {}  best {}",
-            case.dtype,
-            text(own),
-            told.join("  ")
-        ))?;
     }
-    ensure!(n_cases > 0, "{algorithm} has no kernel for what is to be measured");
-    Ok(())
+    ensure!(
+        times.iter().any(|times| !times.is_empty()),
+        "{algorithm} has no kernel for what is to be measured"
+    );
+    let told = cases.iter().zip(times).filter(|(_, times)| !times.is_empty());
+    told.into_iter().try_for_each(|(case, times)| report.say(&line(case, times)))
+}
+
+/// A size: the plan's own shape, which was the first, and the best.
+fn line(case: &Case, mut times: Vec<(LaunchShape, f64)>) -> String {
+    let own = times[0];
+    times.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let best: Vec<_> = times.into_iter().take(TOLD).map(text).collect();
+    let (collective, bytes) = (case.collective, human_bytes(case.part_bytes()));
+    format!("{collective:<14} {:<4} {bytes:>10}  plan {}  best {}", case.dtype, text(own), best.join("  "))
 }
 
 fn text((shape, time_us): (LaunchShape, f64)) -> String {
     format!("{}x{}: {time_us:.2} us", shape.blocks, shape.threads)
 }
 
-/// Shapes that differ, the plan's own first, and how to get them; none where the algorithm has no kernel.
-fn ways(team: &mut Team, case: &Case, algorithm: Algorithm) -> Result<Vec<(LaunchShape, Overrides)>> {
-    let shapes = THREADS.iter().flat_map(|threads| BLOCKS.iter().map(move |blocks| (*threads, *blocks)));
-    let wishes = shapes.map(|(threads, ctas)| Overrides {
-        algorithm: Some(algorithm),
-        ctas: Some(ctas),
-        threads: Some(threads),
-    });
-    let mut ways: Vec<(LaunchShape, Overrides)> = Vec::new();
-    for overrides in std::iter::once(sweep::by(algorithm)).chain(wishes) {
-        team.comms[0].set_overrides(overrides);
+/// Shapes that have not been timed, and how to get them; none where the algorithm has no kernel.
+fn ways(
+    team: &mut Team,
+    case: &Case,
+    algorithm: Algorithm,
+    timed: &[(LaunchShape, f64)],
+) -> Result<Vec<(LaunchShape, Way)>> {
+    let mut ways: Vec<(LaunchShape, Way)> = Vec::new();
+    for ctas in BLOCKS {
+        team.comms[0].prefer(Some(algorithm), ctas);
         let plan = team.comms[0].plan(case.collective, case.count, case.dtype, case.op);
-        team.comms[0].set_overrides(Overrides::default());
+        team.comms[0].prefer(None, None);
         let plan = plan?;
-        if plan.kernel.algorithm == algorithm && ways.iter().all(|(shape, _)| *shape != plan.shape) {
-            ways.push((plan.shape, overrides));
+        let mut known = ways.iter().map(|(shape, _)| shape).chain(timed.iter().map(|(shape, _)| shape));
+        if plan.kernel.algorithm == algorithm && known.all(|shape| *shape != plan.shape) {
+            ways.push((plan.shape, (algorithm, ctas)));
         }
     }
     Ok(ways)

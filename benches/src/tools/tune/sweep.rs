@@ -8,12 +8,15 @@ use crate::program::{By, Program, Steps};
 use crate::team::{Side, Team};
 use crate::timer::{self, REPETITIONS, Spread, Timer};
 use anyhow::{Context, Result, ensure};
-use symmem::{Algorithm, Overrides};
+use symmem::Algorithm;
 
 /// An algorithm that takes so many times as long as the best is behind.
 const BEHIND: f64 = 2.0;
 /// Smaller messages say nothing of how times grow: there, barriers are behind and catch up.
 const GROWTH_BYTES_MIN: u64 = 1 << 20;
+
+/// A way to do an operation: an algorithm, and its blocks if the plan is not to choose them.
+pub(super) type Way = (Algorithm, Option<u32>);
 
 /// Fills all inputs with one byte.
 ///
@@ -40,8 +43,8 @@ pub(super) fn sweep(team: &mut Team, cases: &[Case], budget: &Budget) -> Result<
         let goes_on: Vec<bool> =
             (0..columns.len()).map(|place| !is_behind(place, &columns, &bytes)).collect();
         let pairs = columns.iter().zip(&goes_on).filter(|(_, goes_on)| **goes_on);
-        let overrides: Vec<_> = pairs.map(|(column, _)| by(column.algorithm)).collect();
-        let mut times = time(team, case, &overrides)?.into_iter();
+        let ways: Vec<_> = pairs.map(|(column, _)| (column.algorithm, None)).collect();
+        let mut times = time(team, case, &ways)?.into_iter();
         for (column, goes_on) in columns.iter_mut().zip(goes_on) {
             column.times_us.push(if goes_on { times.next().map(|time| time.median) } else { None });
         }
@@ -49,24 +52,19 @@ pub(super) fn sweep(team: &mut Team, cases: &[Case], budget: &Budget) -> Result<
     Ok(columns)
 }
 
-/// This algorithm, in the shape of the plan.
-pub(super) fn by(algorithm: Algorithm) -> Overrides {
-    Overrides { algorithm: Some(algorithm), ..Overrides::default() }
-}
-
 /// Times of one operation in a graph, for each way to do it; in turns, so that what changes on the machine changes all.
 ///
 /// # Errors
 ///
 /// If an operation fails.
-pub(super) fn time(team: &mut Team, case: &Case, ways: &[Overrides]) -> Result<Vec<Spread>> {
+pub(super) fn time(team: &mut Team, case: &Case, ways: &[Way]) -> Result<Vec<Spread>> {
     let settings = settings(case);
-    let capture = |way: &Overrides| {
-        override_all(team, *way);
+    let capture = |way: &Way| {
+        prefer(team, Some(way.0), way.1);
         Program::captured(team, By::Symmem, case, Steps::Repeat, settings.iterations)
     };
     let programs = ways.iter().map(capture).collect::<Result<Vec<_>>>();
-    override_all(team, Overrides::default());
+    prefer(team, None, None);
     let (programs, timer) = (programs?, Timer::new(&team.streams)?);
     let mut times_us = vec![Vec::new(); programs.len()];
     for _ in 0..REPETITIONS {
@@ -77,19 +75,19 @@ pub(super) fn time(team: &mut Team, case: &Case, ways: &[Overrides]) -> Result<V
     times_us.into_iter().map(|times_us| Spread::of(times_us).context("the machine has no time")).collect()
 }
 
-fn override_all(team: &mut Team, overrides: Overrides) {
-    team.comms.iter_mut().for_each(|comm| comm.set_overrides(overrides));
+fn prefer(team: &mut Team, algorithm: Option<Algorithm>, ctas: Option<u32>) {
+    team.comms.iter_mut().for_each(|comm| comm.prefer(algorithm, ctas));
 }
 
 /// Those that have a kernel for a case and the memory of this team.
 fn algorithms(team: &mut Team, case: &Case) -> Vec<Algorithm> {
     let mut is_there = |algorithm: &Algorithm| {
-        override_all(team, by(*algorithm));
+        prefer(team, Some(*algorithm), None);
         let plan = team.comms[0].plan(case.collective, case.count, case.dtype, case.op);
         plan.is_ok_and(|plan| plan.kernel.algorithm == *algorithm)
     };
     let found = Algorithm::ALL.iter().copied().filter(&mut is_there).collect();
-    override_all(team, Overrides::default());
+    prefer(team, None, None);
     found
 }
 

@@ -158,8 +158,10 @@ fn shape(algorithm: Algorithm, bytes: u64, problem: &Problem<'_>) -> LaunchShape
     let slots = bytes.div_ceil(form.slot_bytes).div_ceil(n_parts).max(1);
     let threads_wanted = slots.div_ceil(form.slots_per_thread.into());
     let limit = problem.capabilities.threads.map_or(THREADS_MAX, |threads| threads.next_multiple_of(32));
-    let [threads_min, threads_max] =
-        [form.threads.0, form.threads.1].map(|threads| u64::from(threads.min(limit.clamp(32, THREADS_MAX))));
+    // A barrier takes a thread for each peer.
+    let least = problem.n_ranks.next_multiple_of(32).clamp(32, THREADS_MAX);
+    let [threads_min, threads_max] = [form.threads.0, form.threads.1]
+        .map(|threads| u64::from(threads.min(limit.clamp(least, THREADS_MAX))));
     let small_blocks = threads_wanted.div_ceil(threads_min).min(form.blocks_small.into());
     let threads = threads_wanted.div_ceil(small_blocks).next_multiple_of(32).clamp(threads_min, threads_max);
     let capabilities = &problem.capabilities;

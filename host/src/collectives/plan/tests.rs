@@ -39,6 +39,7 @@ proptest! {
         let resident = problem.capabilities.blocks_max[0] * (THREADS_MAX / plan.shape.threads);
         prop_assert!(blocks >= 1 && blocks <= resident);
         prop_assert!(plan.shape.threads.is_multiple_of(32) && plan.shape.threads <= THREADS_MAX);
+        prop_assert!(plan.shape.threads >= problem.n_ranks);
         prop_assert!(blocks <= form_of(plan.kernel.algorithm).blocks_max);
         let text = explain(&problem);
         prop_assert!(text.contains(plan.kernel.algorithm.name()));
