@@ -25,6 +25,7 @@ mod sequences;
 mod sharing;
 mod streams;
 mod timers;
+mod tuning;
 mod vectors;
 mod windows;
 
@@ -56,6 +57,7 @@ pub(crate) fn all(extent: Extent, gpus: u32) -> Vec<Case> {
         late_launches::cases(),
         lifetimes::cases(),
         prepare::cases(),
+        tuning::cases(),
         processes::cases(),
         bad_input::cases(),
         faults::cases(),

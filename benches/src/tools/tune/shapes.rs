@@ -39,7 +39,8 @@ pub(super) fn run(
         for (case, times) in cases.iter().zip(&mut times) {
             budget.check()?;
             let ways = ways(&mut team, case, algorithm, times)?;
-            let timed = sweep::time(&mut team, case, &ways.iter().map(|(_, way)| *way).collect::<Vec<_>>())?;
+            let untimed: Vec<Way> = ways.iter().map(|(_, way)| *way).collect();
+            let timed = sweep::time(&mut team, case, &untimed, &sweep::settings(case))?;
             times.extend(ways.iter().zip(timed).map(|((shape, _), time)| (*shape, time.median)));
         }
     }

@@ -44,7 +44,7 @@ pub(super) fn sweep(team: &mut Team, cases: &[Case], budget: &Budget) -> Result<
             (0..columns.len()).map(|place| !is_behind(place, &columns, &bytes)).collect();
         let pairs = columns.iter().zip(&goes_on).filter(|(_, goes_on)| **goes_on);
         let ways: Vec<_> = pairs.map(|(column, _)| (column.algorithm, None)).collect();
-        let mut times = time(team, case, &ways)?.into_iter();
+        let mut times = time(team, case, &ways, &settings(case))?.into_iter();
         for (column, goes_on) in columns.iter_mut().zip(goes_on) {
             column.times_us.push(if goes_on { times.next().map(|time| time.median) } else { None });
         }
@@ -57,8 +57,7 @@ pub(super) fn sweep(team: &mut Team, cases: &[Case], budget: &Budget) -> Result<
 /// # Errors
 ///
 /// If an operation fails.
-pub(super) fn time(team: &mut Team, case: &Case, ways: &[Way]) -> Result<Vec<Spread>> {
-    let settings = settings(case);
+pub(super) fn time(team: &mut Team, case: &Case, ways: &[Way], settings: &Settings) -> Result<Vec<Spread>> {
     let capture = |way: &Way| {
         prefer(team, Some(way.0), way.1);
         Program::captured(team, By::Symmem, case, Steps::Repeat, settings.iterations)
@@ -69,7 +68,7 @@ pub(super) fn time(team: &mut Team, case: &Case, ways: &[Way]) -> Result<Vec<Spr
     let mut times_us = vec![Vec::new(); programs.len()];
     for _ in 0..REPETITIONS {
         for (program, times_us) in programs.iter().zip(&mut times_us) {
-            times_us.extend(timer::time_once(team, (program, program), &timer, &settings)?);
+            times_us.extend(timer::time_once(team, (program, program), &timer, settings)?);
         }
     }
     times_us.into_iter().map(|times_us| Spread::of(times_us).context("the machine has no time")).collect()
@@ -91,8 +90,8 @@ fn algorithms(team: &mut Team, case: &Case) -> Vec<Algorithm> {
     found
 }
 
-/// Few operations where they are long.
-fn settings(case: &Case) -> Settings {
+/// How a case is timed: few operations where they are long.
+pub(super) fn settings(case: &Case) -> Settings {
     let (iterations, replays) = match case.bytes_total() {
         ..=0x1_0000 => (20, 10),
         ..=0x20_0000 => (20, 5),
@@ -129,6 +128,43 @@ fn is_behind(place: usize, columns: &[Column], bytes: &[u64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All but the time works on the simulated machine, too: every algorithm is found and captured.
+    #[cfg(feature = "sim")]
+    #[test]
+    fn every_algorithm_runs_in_turn() {
+        use crate::memory::Memory;
+        use std::time::{Duration, Instant};
+        use symmem::sim::{SimConfig, SimMachine};
+        use symmem::{Collective, CommConfig, Dtype, Machine, Op};
+        let config = SimConfig { n_devices: 2, ..SimConfig::default() };
+        let machine = Machine::from_backend(SimMachine::new(config).expect("a valid machine"));
+        let comm = CommConfig { multicast: Some(false), ..CommConfig::default() };
+        let case = |collective: Collective| Case {
+            collective,
+            dtype: Dtype::F32,
+            op: collective.reduces().then_some(Op::Sum),
+            count: 5,
+            n_ranks: 2,
+        };
+        let cases: Vec<_> = Collective::ALL.iter().copied().map(case).collect();
+        let mut team = Team::new(&machine, 2, None, &comm, Memory::Alloc, &cases).expect("a team");
+        fill(&team, 0x3c).expect("filled");
+        for (case, expected) in cases.iter().zip([7, 4, 5, 2, 2]) {
+            let found = algorithms(&mut team, case);
+            assert_eq!(found.len(), expected, "{}: {found:?}", case.collective);
+            let once = Settings { iterations: 1, replays: 1, ..settings(case) };
+            let ways: Vec<Way> = found.iter().map(|algorithm| (*algorithm, Some(1))).collect();
+            let error = time(&mut team, case, &ways, &once).expect_err("there is no time").to_string();
+            assert!(error.contains("no time"), "{error}");
+            team.synchronize().expect("all have run");
+            let plan = team.comms[0].plan(case.collective, case.count, case.dtype, case.op);
+            assert_eq!(plan.expect("it exists").kernel.algorithm, Algorithm::Ll, "the plan chooses again");
+        }
+        let over = Budget { start: Instant::now() - Duration::from_secs(2), limit: Duration::from_secs(1) };
+        let error = sweep(&mut team, &cases[..1], &over).expect_err("the time is up").to_string();
+        assert!(error.contains("--budget-s"), "{error}");
+    }
 
     #[test]
     fn only_what_falls_behind_is_left_out() {
