@@ -314,6 +314,13 @@ pub fn griddepcontrol_wait() {
     unsafe { asm!("griddepcontrol.wait;", options(nostack, preserves_flags)) }
 }
 
+/// `griddepcontrol.launch_dependents` (sm_90): once every block of the grid has come here or ended, the kernel behind this
+/// one is launched, if it waits by itself.
+#[inline(always)]
+pub fn griddepcontrol_launch_dependents() {
+    unsafe { asm!("griddepcontrol.launch_dependents;", options(nostack, preserves_flags)) }
+}
+
 /// `min.NaN.f32`: NaN if either is NaN; −0 is less than +0.
 #[inline(always)]
 pub fn min_nan_f32(a: f32, b: f32) -> f32 {

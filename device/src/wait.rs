@@ -59,6 +59,16 @@ impl Watch {
         Self { team, record: comm.record, state, awaited, seen: 0 }
     }
 
+    /// As [`Self::enter`]; then lets the next kernel be launched, so that it stands ready when this one ends. Behind the
+    /// wait, so that no more than one kernel's blocks stand ready. For kernels that end soon: the blocks take room.
+    #[inline(always)]
+    pub fn enter_with_next_ready(comm: &DevComm) -> Self {
+        let watch = Self::enter(comm);
+        #[cfg(target_feature = "sm_90")]
+        ptx::griddepcontrol_launch_dependents();
+        watch
+    }
+
     /// Whether the thread has not given up: only then is what it waited for there.
     #[inline(always)]
     pub fn is_well(&self) -> bool {

@@ -23,6 +23,8 @@ pub(crate) struct Kernels {
     /// What the PTX was compiled for.
     ptx_sm: u32,
     n_multiprocessors: u32,
+    /// Ranks on the device, which share its multiprocessors.
+    n_sharers: u32,
     /// Each kernel of the table, at its place there.
     ready: Box<[OnceLock<Ready>]>,
     modules: Mutex<Vec<Module>>,
@@ -42,7 +44,7 @@ pub(crate) struct LoadedSet {
     module: Module,
     /// Kernels by their place in the table.
     functions: Vec<(usize, FunctionHandle)>,
-    /// Blocks of [`THREADS_MAX`] threads of each that are resident at once.
+    /// Blocks of [`THREADS_MAX`] threads of each that are resident at once on this rank's share of the device.
     pub(crate) blocks_max: Vec<u32>,
 }
 
@@ -61,12 +63,12 @@ impl Drop for Module {
 }
 
 impl Kernels {
-    /// None yet.
+    /// None yet. `n_sharers` ranks are on the device, this one included.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`] for a device that no PTX of this build runs on, or what the machine answers.
-    pub(crate) fn new(device: &Device) -> Result<Self> {
+    pub(crate) fn new(device: &Device, n_sharers: u32) -> Result<Self> {
         let facts = device.facts()?;
         let ptx_sm = sm_for(facts.sm).ok_or_else(|| ErrorKind::Unsupported {
             what: format!("a device of compute capability {}.{}", facts.sm / 10, facts.sm % 10),
@@ -77,6 +79,7 @@ impl Kernels {
             sm: facts.sm,
             ptx_sm,
             n_multiprocessors: facts.n_multiprocessors,
+            n_sharers,
             ready: KERNELS.iter().map(|_| OnceLock::new()).collect(),
             modules: Mutex::default(),
         })
@@ -141,7 +144,8 @@ impl Kernels {
         shape: LaunchShape,
         args: &CollectiveArgs,
     ) -> Result<()> {
-        let waits_itself = self.ptx_sm >= WAITS_ITSELF_SM_MIN;
+        // Such a kernel takes room, which ranks on the same device may need to end the one before it.
+        let waits_itself = self.ptx_sm >= WAITS_ITSELF_SM_MIN && self.n_sharers == 1;
         self.launch_in_order(spec, stream, LaunchShape { waits_itself, ..shape }, args)
     }
 
@@ -171,9 +175,14 @@ impl Kernels {
             if spec.sm_min <= self.sm && KernelSet::of(spec) == set {
                 let function = backend.function(handle, spec.name)?;
                 let per_multiprocessor = backend.resident_blocks(function, THREADS_MAX, 0)?;
-                blocks_max.push(per_multiprocessor * self.n_multiprocessors);
+                blocks_max.push(per_multiprocessor * self.n_multiprocessors / self.n_sharers);
                 functions.push((place, function));
             }
+        }
+        if blocks_max.contains(&0) {
+            let what = format!("{} ranks on device {}", self.n_sharers, self.device.index());
+            let hint = "it has no room for a block of each, and every rank waits for all others".into();
+            return Err(ErrorKind::Unsupported { what, hint }.into());
         }
         Ok(LoadedSet { module, functions, blocks_max })
     }

@@ -50,6 +50,8 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct Field {
     windows: Vec<[Window<u8>; 2]>,
+    /// Where in the windows the images start.
+    base_bytes: u64,
     images: Vec<[Vec<u8>; 2]>,
 }
 
@@ -80,6 +82,25 @@ impl Operation {
         (self.count % u64::from(n_ranks)) as u32
     }
 
+    /// Puts one rank's part into a stream, on arrays at these addresses.
+    pub(crate) fn enqueue(
+        &self,
+        comm: &mut Comm,
+        (input, output): (u64, u64),
+        stream: &Stream,
+    ) -> symmem::Result<()> {
+        let Self { collective, dtype, op, count, .. } = *self;
+        match collective {
+            Collective::AllReduce => comm.all_reduce_at(input, output, count, dtype, op, stream),
+            Collective::AllGather => comm.all_gather_at(input, output, count, dtype, stream),
+            Collective::ReduceScatter => comm.reduce_scatter_at(input, output, count, dtype, op, stream),
+            Collective::Broadcast => {
+                comm.broadcast_at(input, output, count, dtype, self.root(comm.n_ranks()), stream)
+            }
+            Collective::AllToAll => comm.all_to_all_at(input, output, count, dtype, stream),
+        }
+    }
+
     fn input_of(&self, rank: u32) -> Place {
         let is_part = self.in_place && self.collective == Collective::AllGather;
         let skip = if is_part { u64::from(rank) * self.part_bytes() } else { 0 };
@@ -94,7 +115,7 @@ impl Operation {
     }
 
     /// Each rank's output.
-    fn expected(&self, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    pub(crate) fn expected(&self, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let root = self.root(inputs.len() as u32) as usize;
         reference::outputs(self.collective, self.dtype, self.op, root, inputs)
     }
@@ -103,13 +124,20 @@ impl Operation {
 impl Field {
     /// Two windows of `len_bytes` each on every rank, filled with a pattern.
     pub(crate) fn new(rig: &Rig, len_bytes: usize, seed: u64) -> Result<Self> {
-        let (first, second) = (rig.alloc(len_bytes)?, rig.alloc(len_bytes)?);
+        Self::beyond(rig, 0, len_bytes, seed)
+    }
+
+    /// The same behind the first `base_bytes` of two longer windows, which are left alone.
+    pub(crate) fn beyond(rig: &Rig, base_bytes: u64, len_bytes: usize, seed: u64) -> Result<Self> {
+        let window_bytes = base_bytes as usize + len_bytes;
+        let (first, second) = (rig.alloc(window_bytes)?, rig.alloc(window_bytes)?);
         let windows: Vec<_> = first.into_iter().zip(second).map(|(a, b)| [a, b]).collect();
         let mut random = Random::new(seed);
         let images = windows.iter().map(|_| [random.bytes(len_bytes), random.bytes(len_bytes)]).collect();
-        let mut field = Self { windows, images };
+        let mut field = Self { windows, base_bytes, images };
         for (windows, images) in field.windows.iter_mut().zip(&field.images) {
-            windows.iter_mut().zip(images).try_for_each(|(window, image)| window.write(0, image))?;
+            let mut parts = windows.iter_mut().zip(images);
+            parts.try_for_each(|(window, image)| window.write(base_bytes as usize, image))?;
         }
         Ok(field)
     }
@@ -143,19 +171,34 @@ impl Field {
         operation: &Operation,
     ) -> symmem::Result<()> {
         let windows = &self.windows[comm.rank() as usize];
-        let address = |place: Place| windows[place.window].address() + place.offset;
+        let address = |place: Place| windows[place.window].address() + self.base_bytes + place.offset;
         let (input, output) =
             (address(operation.input_of(comm.rank())), address(operation.output_of(comm.rank())));
-        let Operation { dtype, op, count, .. } = *operation;
-        match operation.collective {
-            Collective::AllReduce => comm.all_reduce_at(input, output, count, dtype, op, stream),
-            Collective::AllGather => comm.all_gather_at(input, output, count, dtype, stream),
-            Collective::ReduceScatter => comm.reduce_scatter_at(input, output, count, dtype, op, stream),
-            Collective::Broadcast => {
-                comm.broadcast_at(input, output, count, dtype, operation.root(comm.n_ranks()), stream)
-            }
-            Collective::AllToAll => comm.all_to_all_at(input, output, count, dtype, stream),
+        operation.enqueue(comm, (input, output), stream)
+    }
+
+    /// What each rank's output holds.
+    pub(crate) fn outputs(&self, operation: &Operation) -> Result<Vec<Vec<u8>>> {
+        let n_ranks = self.windows.len() as u32;
+        let outputs = (0..n_ranks).map(|rank| {
+            let place = operation.output_of(rank);
+            let mut found = vec![0; operation.output_bytes(n_ranks) as usize];
+            let window = &self.windows[rank as usize][place.window];
+            window.read((self.base_bytes + place.offset) as usize, &mut found)?;
+            Ok(found)
+        });
+        outputs.collect()
+    }
+
+    /// Takes the results of an operation that is not in place away, so that it can be launched again.
+    pub(crate) fn poison(&mut self, operation: &Operation) -> Result<()> {
+        let n_ranks = self.windows.len() as u32;
+        let nothing = vec![POISON; operation.output_bytes(n_ranks) as usize];
+        for (rank, windows) in (0..n_ranks).zip(&mut self.windows) {
+            let place = operation.output_of(rank);
+            windows[place.window].write((self.base_bytes + place.offset) as usize, &nothing)?;
         }
+        Ok(())
     }
 
     /// Compares all windows of all ranks with their images.
@@ -166,7 +209,8 @@ impl Field {
     /// Compares one rank's windows with their images.
     pub(crate) fn verify_rank(&self, rank: usize) -> Result<()> {
         for (number, (window, image)) in self.windows[rank].iter().zip(&self.images[rank]).enumerate() {
-            let found = window.to_bytes()?;
+            let mut found = vec![0; image.len()];
+            window.read(self.base_bytes as usize, &mut found)?;
             if let Some(at) = (0..image.len()).find(|&at| image[at] != found[at]) {
                 let wrong = (at..image.len()).filter(|&at| image[at] != found[at]).count();
                 let end = (at + 16).min(image.len());
@@ -192,19 +236,6 @@ impl Field {
     fn write(&mut self, rank: usize, place: Place, source: &[u8]) -> Result<()> {
         let at = place.offset as usize;
         self.images[rank][place.window][at..at + source.len()].copy_from_slice(source);
-        Ok(self.windows[rank][place.window].write(at, source)?)
-    }
-}
-
-/// Reads a window of bytes.
-trait ToBytes {
-    fn to_bytes(&self) -> symmem::Result<Vec<u8>>;
-}
-
-impl ToBytes for Window<u8> {
-    fn to_bytes(&self) -> symmem::Result<Vec<u8>> {
-        let mut bytes = vec![0; self.len()];
-        self.read(0, &mut bytes)?;
-        Ok(bytes)
+        Ok(self.windows[rank][place.window].write(self.base_bytes as usize + at, source)?)
     }
 }

@@ -16,6 +16,8 @@ pub enum Values {
     Plain,
     /// ±0, NaNs, infinities, subnormals, extremes and any bits at all among plain ones.
     Special,
+    /// Every bit 1: of floats a NaN, and the word that sentinel slots take for nothing.
+    Ones,
     /// Floats are small multiples of 3^5: sums of few of them, and their averages over up to four ranks, are exact in any
     /// order, five times over.
     Whole,
@@ -64,8 +66,10 @@ impl Random {
     }
 
     fn element(&mut self, dtype: Dtype, values: Values) -> Vec<u8> {
-        if values == Values::Special && self.below(2) == 0 {
-            return self.special(dtype);
+        match values {
+            Values::Ones => return vec![0xff; dtype.bytes() as usize],
+            Values::Special if self.below(2) == 0 => return self.special(dtype),
+            Values::Special | Values::Plain | Values::Whole => {}
         }
         let sign = if self.below(2) == 0 { 1.0 } else { -1.0 };
         let mantissa = 1.0 + (self.bits() >> 40) as f32 / (1u64 << 24) as f32;

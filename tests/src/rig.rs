@@ -1,8 +1,9 @@
 //! A communicator over some devices, with a stream on each rank, driven by one thread.
 
+use crate::harness::Host;
 use anyhow::Result;
 use bytemuck::Pod;
-use symmem::{Algorithm, Collective, Comm, CommConfig, Device, Dtype, Machine, Op, Stream, Window};
+use symmem::{Algorithm, Collective, Comm, CommConfig, Device, Dtype, Op, Stream, Window};
 use symmem_device::kernels::KERNELS;
 
 /// All ranks of a communicator. The communicators go before the streams.
@@ -36,14 +37,14 @@ fn all_kinds() -> Vec<(Collective, Algorithm)> {
 }
 
 impl Rig {
-    /// Ranks 0..`n_ranks` on the devices of the same numbers, with default settings.
-    pub(crate) fn new(machine: &Machine, n_ranks: u32) -> Result<Self> {
+    /// Ranks 0..`n_ranks`, one on each device as long as there are enough, with default settings.
+    pub(crate) fn new(machine: &Host, n_ranks: u32) -> Result<Self> {
         Self::with(machine, n_ranks, &CommConfig::default())
     }
 
     /// As [`Self::new`], with settings.
-    pub(crate) fn with(machine: &Machine, n_ranks: u32, config: &CommConfig) -> Result<Self> {
-        Self::on(&machine.devices(n_ranks)?, config)
+    pub(crate) fn with(machine: &Host, n_ranks: u32, config: &CommConfig) -> Result<Self> {
+        Self::on(&machine.places(n_ranks)?, &machine.sharing(config))
     }
 
     /// One rank on each device, in their order.

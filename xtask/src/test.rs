@@ -24,6 +24,10 @@ pub(crate) struct Args {
     /// The long cases too.
     #[arg(long)]
     full: bool,
+    /// So many ranks share a GPU in the cases of collectives, which gives more ranks than there are GPUs; the other cases
+    /// are skipped.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    ranks_per_gpu: u32,
     /// Only tests whose name has this in it.
     filter: Option<String>,
 }
@@ -41,6 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     // The first is for tests that open a machine, the second for the cases, which know both kinds of it.
     command.env("SYMMEM_DEVICE", device).env("SYMMEM_TEST_DEVICE", device);
     command.env("SYMMEM_TEST_FULL", if args.full { "1" } else { "0" });
+    command.env("SYMMEM_TEST_RANKS_PER_GPU", args.ranks_per_gpu.to_string());
     command.args(&args.filter);
     let result = shell::run(&mut command).context("some tests did not pass; they are listed above");
     let checked = if args.filter.is_none() { check_kernels(args.full) } else { Ok(()) };

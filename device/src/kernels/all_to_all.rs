@@ -35,7 +35,7 @@ fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
         let place = part(team.rank()).stored_behind(sender as u64 * args.len_bytes);
         tile.store::<Byte>(&place, team, team.rank(), packs);
     };
-    let mut watch = Watch::enter(&args.comm);
+    let mut watch = Watch::enter_with_next_ready(&args.comm);
     if tile.is_empty() {
         return;
     }

@@ -32,7 +32,7 @@ fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
     let (team, root) = (Team::new(&args.comm), args.root as u32);
     let message = Part::whole(P::BYTES, args);
     let mut tile = Tile::<N>::first(args, P::capacity(DevBaseLayout::new(args.comm.n_ranks)));
-    let mut watch = Watch::enter(&args.comm);
+    let mut watch = Watch::enter_with_next_ready(&args.comm);
     if tile.is_empty() {
         return;
     }

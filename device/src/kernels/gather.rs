@@ -49,7 +49,7 @@ fn by_units<P: Packets, U: Unit, const N: usize>(args: &CollectiveArgs) {
     };
     // Addresses are computed while the kernel before ends.
     let input = tile.input(&share, team, team.rank()).now();
-    let mut watch = Watch::enter(&args.comm);
+    let mut watch = Watch::enter_with_next_ready(&args.comm);
     if tile.is_empty() {
         return;
     }

@@ -43,7 +43,7 @@ fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize>(args: &Coll
     let mut tile = Tile::<N>::first(args, P::capacity(DevBaseLayout::new(args.comm.n_ranks)));
     // Addresses are computed while the kernel before ends.
     let input = tile.input(&message, team, team.rank()).now();
-    let mut watch = Watch::enter(&args.comm);
+    let mut watch = Watch::enter_with_next_ready(&args.comm);
     if tile.is_empty() {
         return;
     }

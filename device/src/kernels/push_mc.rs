@@ -66,7 +66,7 @@ fn rounds(
     take: impl Fn(&LlMc, &mut Watch, &Tile<1>, [Pack; 1]),
 ) {
     let mut tile = Tile::<1>::first(args, LlMc::capacity(DevBaseLayout::new(args.comm.n_ranks)));
-    let mut watch = Watch::enter(&args.comm);
+    let mut watch = Watch::enter_with_next_ready(&args.comm);
     if tile.is_empty() {
         return;
     }

@@ -60,7 +60,7 @@ fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK:
     let mut tile = Tile::<N>::first(args, capacity);
     // Addresses are computed while the kernel before ends.
     let input = exchange.first_input::<P, N, BACK>(&tile).now();
-    let mut watch = Watch::enter(&args.comm);
+    let mut watch = Watch::enter_with_next_ready(&args.comm);
     if tile.is_empty() {
         return;
     }

@@ -15,7 +15,7 @@ use crate::symmetric::{Window, WindowSlice, WindowSliceMut};
 use crate::{Comm, Result};
 pub(crate) use launch::Asked;
 use launch::{Call, CallAt, Range};
-use symmem_device::kernels::{Collective, Dtype, Multicast, Op};
+use symmem_device::kernels::{Algorithm, Collective, Dtype, Multicast, Op};
 
 impl Comm {
     /// Reduces the inputs of all ranks, element by element, into the output of every rank.
@@ -166,6 +166,12 @@ impl Comm {
     ) -> Result<()> {
         let (collective, op) = (Collective::AllGather, None);
         self.launch_at(&CallAt { collective, input, output, count, dtype, op, root: 0 }, stream)
+    }
+
+    /// From now on, calls take this algorithm wherever it has a kernel, and so many blocks; `None` leaves the choice to the
+    /// plan. It takes the place of the wishes in [`crate::CommConfig`], and is equal on all ranks between the same calls.
+    pub fn prefer(&mut self, algorithm: Option<Algorithm>, ctas: Option<u32>) {
+        self.set_wishes(algorithm, ctas);
     }
 
     /// Which algorithm a call with these values takes, and why not another; or that its kernels are not loaded. On windows

@@ -32,8 +32,11 @@ pub struct CommConfig {
     pub dtypes: Vec<Dtype>,
     /// Operations whose kernels are loaded at init. `SYMMEM_OPS`, separated by commas; default: sum.
     pub ops: Vec<Op>,
-    /// Most threads per block, rounded up to whole warps of 32. `SYMMEM_THREADS`.
+    /// Most threads per block, rounded up to whole warps of 32, though never fewer than ranks. `SYMMEM_THREADS`.
     pub threads: Option<u32>,
+    /// How many ranks of this process may share one device, for tests of more ranks than there are GPUs: each gets its
+    /// share of the blocks that can be resident at once, and there is no multicast. `SYMMEM_RANKS_PER_GPU`, default 1.
+    pub ranks_per_device: u32,
     /// What [`Self::host_timeout_ms`] is multiplied by on the simulated machine. `SYMMEM_SIM_SLOWDOWN`, default 1: raise
     /// it where many simulated processes share few cores.
     pub sim_slowdown: u32,
@@ -51,6 +54,7 @@ impl Default for CommConfig {
             dtypes: vec![Dtype::F32, Dtype::F16, Dtype::Bf16],
             ops: vec![Op::Sum],
             threads: None,
+            ranks_per_device: 1,
             sim_slowdown: 1,
         }
     }
@@ -84,6 +88,7 @@ impl CommConfig {
             dtypes: list(&variable, "SYMMEM_DTYPES", Dtype::ALL, Dtype::name)?.unwrap_or(default.dtypes),
             ops: list(&variable, "SYMMEM_OPS", Op::ALL, Op::name)?.unwrap_or(default.ops),
             threads: number(&variable, "SYMMEM_THREADS")?,
+            ranks_per_device: number(&variable, "SYMMEM_RANKS_PER_GPU")?.unwrap_or(default.ranks_per_device),
             sim_slowdown: number(&variable, "SYMMEM_SIM_SLOWDOWN")?.unwrap_or(default.sim_slowdown),
         })
     }
@@ -155,6 +160,7 @@ mod tests {
             ("SYMMEM_DTYPES", "bf16, f32"),
             ("SYMMEM_OPS", "max"),
             ("SYMMEM_THREADS", "64"),
+            ("SYMMEM_RANKS_PER_GPU", "4"),
             ("SYMMEM_SIM_SLOWDOWN", "8"),
         ]);
         let expected = CommConfig {
@@ -167,6 +173,7 @@ mod tests {
             dtypes: vec![Dtype::Bf16, Dtype::F32],
             ops: vec![Op::Max],
             threads: Some(64),
+            ranks_per_device: 4,
             sim_slowdown: 8,
         };
         assert_eq!(config.expect("all are valid"), expected);
@@ -180,6 +187,7 @@ mod tests {
             ("SYMMEM_HOST_TIMEOUT_MS", "-1"),
             ("SYMMEM_WIN_STRIDE", "4G"),
             ("SYMMEM_CTAS", "1.5"),
+            ("SYMMEM_RANKS_PER_GPU", "two"),
             ("SYMMEM_SIM_SLOWDOWN", "0"),
             ("SYMMEM_ALGO", "LL"),
             ("SYMMEM_DTYPES", "f32,f33"),

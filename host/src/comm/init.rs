@@ -12,7 +12,7 @@ use crate::machine::Device;
 use crate::stream::Event;
 use crate::symmetric::{
     Backing, FlatOffset, Handover, Multicast, MulticastSeat, OffsetAllocator, Registrar, SymmetricSpace,
-    Turn, capability, with_peers,
+    Turn, Wish, capability, with_peers,
 };
 use crate::vmm::{PhysicalAllocation, round_up};
 use crate::{ErrorKind, Result};
@@ -92,6 +92,19 @@ impl Process {
         }
     }
 
+    /// Devices of its ranks, each once.
+    fn distinct_devices(&self) -> Vec<u32> {
+        let mut devices = self.devices.clone();
+        devices.sort_unstable();
+        devices.dedup();
+        devices
+    }
+
+    /// How many of its ranks are on that device.
+    fn n_ranks_on(&self, device: &Device) -> u32 {
+        self.devices.iter().filter(|its| **its == device.index()).count() as u32
+    }
+
     /// Whether there are ranks in other processes.
     pub(crate) fn spans_processes(&self) -> bool {
         self.devices.len() < self.n_ranks as usize
@@ -126,11 +139,14 @@ pub(crate) fn init(
     config: &CommConfig,
 ) -> Result<(Ready, Registrar, [Event; 2])> {
     let meeting = &*bootstrap;
-    let (mut hello, kernels, sets, record, events) = agree(meeting, "init: device", prepare(device, config))?;
+    let (mut hello, kernels, sets, record, events) =
+        agree(meeting, "init: device", prepare(device, process.n_ranks_on(device), config))?;
     if meeting.spans_processes() {
         check_peers(meeting, process.n_ranks, device)?;
     }
-    let able = capability(meeting, device, process.n_ranks, config.multicast, hello.granularity_bytes)?;
+    let devices = process.distinct_devices();
+    let wish = Wish { multicast: config.multicast, shares_devices: devices.len() < process.devices.len() };
+    let able = capability(meeting, device, process.n_ranks, wish, hello.granularity_bytes)?;
     hello.granularity_bytes = able.as_ref().copied().unwrap_or(hello.granularity_bytes);
     let hellos = exchange(meeting, "init: facts", &hello)?;
     let (agreed, stride_bytes, align_bytes) = settle(&hellos)?;
@@ -141,9 +157,9 @@ pub(crate) fn init(
     let seat = MulticastSeat { meeting, device, handover: &process.multicast };
     let mut multicast = Multicast::set_up(seat, agreed.n_ranks, stride_bytes, align_bytes, able)?;
     let mut offsets = OffsetAllocator::new(stride_bytes, align_bytes);
-    let made = make_dev_base(device, process, &space, &mut offsets, bootstrap.rank(), agreed);
+    let made = make_dev_base(device, &devices, &space, &mut offsets, bootstrap.rank(), agreed);
     let step = "init: DevBase mapped and zeroed";
-    let mut dev_base = with_peers(meeting, step, &space, &process.devices, made)?;
+    let mut dev_base = with_peers(meeting, step, &space, &devices, made)?;
     // Kernels that use multicast meet in it: where it cannot be bound, nothing needs to be.
     let len_bytes = dev_base.len_bytes();
     if let Err(error) = multicast.bind(meeting, device, &mut dev_base, len_bytes)? {
@@ -155,7 +171,7 @@ pub(crate) fn init(
         device: device.clone(),
         bootstrap,
         space: space.clone(),
-        devices: process.devices.clone(),
+        devices,
         offsets,
         backings: Vec::new(),
         multicast: multicast.clone(),
@@ -168,9 +184,9 @@ pub(crate) fn init(
 type Prepared = (Hello, Arc<Kernels>, Vec<KernelSet>, Arc<Record>, [Event; 2]);
 
 /// All that a rank does alone: a failure becomes every rank's answer.
-fn prepare(device: &Device, config: &CommConfig) -> Result<Prepared> {
+fn prepare(device: &Device, n_sharers: u32, config: &CommConfig) -> Result<Prepared> {
     let facts = device.facts()?;
-    let kernels = Kernels::new(device)?;
+    let kernels = Kernels::new(device, n_sharers)?;
     let sets = sets_without_op().chain(sets_of(&config.dtypes, &config.ops)?).collect();
     let hello = hello(device, &facts, &kernels, config)?;
     let events = [Event::new(device)?, Event::new(device)?];
@@ -220,7 +236,7 @@ fn settle(hellos: &[Hello]) -> Result<(Agreed, u64, u64)> {
 /// Maps and zeroes this rank's `DevBase`. No peer launches before all ranks have come this far.
 fn make_dev_base(
     device: &Device,
-    process: &Process,
+    devices: &[u32],
     space: &SymmetricSpace,
     offsets: &mut OffsetAllocator,
     rank: u32,
@@ -234,7 +250,7 @@ fn make_dev_base(
         ErrorKind::SizeOverflow { what }
     };
     let flat = FlatOffset::new(offsets.allocate(physical.len_bytes()).ok_or_else(too_small)?);
-    let backing = Backing::map(space, rank, flat, &physical, &process.devices)?;
+    let backing = Backing::map(space, rank, flat, &physical, devices)?;
     let (backend, address) = (device.machine().backend(), space.address(rank, flat));
     backend.fill(device.index(), address, 0, DevBaseLayout::new(agreed.n_ranks).zeroed_bytes())?;
     let timeout_ns = agreed.timeout_ms.saturating_mul(1_000_000);

@@ -42,6 +42,7 @@ use rendezvous::Rendezvous;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use symmem_device::kernels::Algorithm;
 use worker::{Shared, Started};
 pub(crate) use worker::{Task, Worker};
 
@@ -96,7 +97,7 @@ impl Comm {
     ///
     /// As [`Self::init_all`].
     pub fn init_all_with(devices: &[Device], config: &CommConfig) -> Result<Vec<Self>> {
-        devices::check(devices)?;
+        devices::check(devices, config.ranks_per_device)?;
         let id = NEXT_COMM_ID.fetch_add(1, Ordering::Relaxed);
         let n_ranks = devices.len() as u32;
         let process = Arc::new(Process::new(id, devices.iter().map(Device::index).collect(), n_ranks));
@@ -249,6 +250,11 @@ impl Comm {
 
     pub(crate) fn agreed(&self) -> Agreed {
         self.agreed
+    }
+
+    /// What rank 0 wanted at init is replaced, and so is what was planned by it.
+    pub(crate) fn set_wishes(&mut self, algorithm: Option<Algorithm>, ctas: Option<u32>) {
+        (self.agreed.algorithm, self.agreed.ctas, self.last_plan) = (algorithm, ctas, None);
     }
 
     pub(crate) fn last_plan(&self) -> Option<(Asked, Plan)> {

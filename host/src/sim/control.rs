@@ -45,10 +45,9 @@ impl SimMachine {
                 ErrorKind::Unsupported { what, hint: "load the text as a module of its own".into() }.into()
             );
         }
-        let kernels: Vec<_> = module.kernels.into_iter().map(std::sync::Arc::new).collect();
         self.between_runs("replacing a kernel", |core| {
             let mut n_replaced = 0;
-            for kernel in &kernels {
+            for kernel in &module.kernels {
                 n_replaced += core.driver.replace_kernel(kernel, origin)?;
             }
             Ok(n_replaced)

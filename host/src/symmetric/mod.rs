@@ -22,7 +22,7 @@ pub(crate) use exchange::with_peers;
 pub(crate) use index::{Found, IntervalIndex};
 pub(crate) use memory::Memory;
 pub(crate) use multicast::{
-    Handover, Multicast, MulticastSpace, Seat as MulticastSeat, capability, warn_unicast,
+    Handover, Multicast, MulticastSpace, Seat as MulticastSeat, Wish, capability, warn_unicast,
 };
 pub use offset::{AllocOffset, FlatOffset, WindowOffset};
 pub(crate) use pending::{Awaited, Promise};

@@ -67,13 +67,21 @@ pub(crate) struct Seat<'a> {
     pub(crate) handover: &'a Handover,
 }
 
+/// What the settings say of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    pub(crate) multicast: Option<bool>,
+    /// Whether ranks share a device, which can be in a multicast object's team but once.
+    pub(crate) shares_devices: bool,
+}
+
 /// Whether all ranks may and can use multicast; the multiple that sizes and offsets must have, which is `align_bytes` if
 /// they do not.
 pub(crate) fn capability(
     meeting: &dyn Bootstrap,
     device: &Device,
     n_ranks: u32,
-    wish: Option<bool>,
+    wish: Wish,
     align_bytes: u64,
 ) -> Result<Result<u64>> {
     settle(meeting, "multicast: can be used", || {
@@ -91,18 +99,14 @@ pub(crate) fn capability(
 }
 
 /// Why it is not wanted, if it is not: where it is switched off, the machine is not asked.
-fn refusal(
-    switch: MulticastSwitch,
-    machine: MachineKind,
-    n_ranks: u32,
-    wish: Option<bool>,
-) -> Option<String> {
-    match (switch, wish) {
+fn refusal(switch: MulticastSwitch, machine: MachineKind, n_ranks: u32, wish: Wish) -> Option<String> {
+    match (switch, wish.multicast) {
         (MulticastSwitch::Off { by }, _) => Some(format!("it is switched off by {by}")),
         (_, Some(false)) => Some("it is switched off in the settings".into()),
         (_, None) if machine == MachineKind::Cuda => {
             Some("on GPUs it is used only where SYMMEM_MULTICAST=1 asks for it".into())
         }
+        _ if wish.shares_devices => Some("ranks share a device".into()),
         _ => (n_ranks == 1).then(|| "there is one rank".into()),
     }
 }
@@ -317,6 +321,7 @@ mod tests {
         ];
         for (switch, machine, n_ranks, wish, expected) in table {
             let row = format!("{switch} {machine:?} {n_ranks} {wish:?}");
+            let wish = Wish { multicast: wish, shares_devices: false };
             let found = refusal(switch, machine, n_ranks, wish);
             let is_right = match (&found, expected) {
                 (Some(found), Some(piece)) => found.contains(piece),
@@ -324,5 +329,7 @@ mod tests {
             };
             assert!(is_right, "{row}: {found:?}");
         }
+        let shared = Wish { multicast: Some(true), shares_devices: true };
+        assert_eq!(refusal(on(), sim, 2, shared).as_deref(), Some("ranks share a device"));
     }
 }

@@ -1,12 +1,14 @@
 //! A rank that does not come: the others end by themselves, say whom they waited for, and stay unusable.
 
 use crate::expect::{error_of, expect, kind};
+use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context, RunsOn};
-use crate::rig::Rig;
+use crate::random::Values;
+use crate::rig::{Rig, kinds};
 use anyhow::{Result, bail, ensure};
 use std::time::{Duration, Instant};
 use symmem::sim::OnStall;
-use symmem::{Algorithm, CommConfig, ErrorKind, Op};
+use symmem::{Algorithm, Collective, CommConfig, Dtype, ErrorKind, Op};
 
 const COUNT: usize = 200;
 /// Bound of every wait on the device.
@@ -16,23 +18,19 @@ const PATIENCE: u32 = 10;
 /// The simulated clock jumps after so many polls, further each time: often enough that it is past the bound when a
 /// kernel looks at it.
 const STALL_POLLS: u32 = 512;
-const ALGORITHMS: [(Algorithm, &str); 4] = [
-    (Algorithm::Ll, "receiving packets"),
-    (Algorithm::TwoShotLdSt, "entry barrier"),
-    (Algorithm::SentinelTwoShot, "receiving packets"),
-    (Algorithm::TwoShotPush, "barrier behind pushed data"),
-];
+/// One of each way to wait.
+const ALGORITHMS: [Algorithm; 4] =
+    [Algorithm::Ll, Algorithm::TwoShotLdSt, Algorithm::SentinelTwoShot, Algorithm::TwoShotPush];
 
 pub(super) fn cases() -> Vec<Case> {
     let for_each = |what: &str, run: fn(&Context, Algorithm, &str) -> Result<()>| {
-        let case = |(algorithm, step): (Algorithm, &'static str)| {
+        let case = |algorithm: Algorithm| {
             let name = format!("bounded_waits::{what}_{algorithm}");
-            Case::new(name, 2, move |context: &Context| run(context, algorithm, step))
+            Case::new(name, 2, move |context: &Context| run(context, algorithm, step_of(algorithm)))
         };
         ALGORITHMS.map(case)
     };
     let mut cases: Vec<Case> = [
-        for_each("absent_rank_is_named", absent_rank_is_named),
         for_each("peers_of_three", peers_of_three),
         for_each("graph_of_20_waits_once", graph_of_20_waits_once),
         for_each("abort_ends_waits", abort_ends_waits),
@@ -41,9 +39,27 @@ pub(super) fn cases() -> Vec<Case> {
     .into_iter()
     .flatten()
     .collect();
+    cases.extend(kinds().into_iter().map(|kind| {
+        let name = format!("bounded_waits::absent_rank_is_named_{}_{}", kind.0, kind.1);
+        Case::new(name, 2, move |context| absent_rank_is_named(context, kind))
+    }));
     let deadlocks = for_each("deadlock_is_reported", deadlock_is_reported);
     cases.extend(deadlocks.map(|case| case.runs_on(RunsOn::Sim)));
     cases
+}
+
+/// Where the kernels of an algorithm first wait for a peer.
+fn step_of(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::Ll
+        | Algorithm::Ll128
+        | Algorithm::LlTwoShot
+        | Algorithm::Sentinel
+        | Algorithm::SentinelTwoShot => "receiving packets",
+        Algorithm::TwoShotPush | Algorithm::Push => "barrier behind pushed data",
+        Algorithm::Ce => "barrier around copies",
+        _ => "entry barrier",
+    }
 }
 
 fn rig_for(context: &Context, n_ranks: u32, algorithm: Algorithm, timeout_ms: u64) -> Result<Rig> {
@@ -63,7 +79,7 @@ fn rig_with_grace(
         sim.stall_grace_ms = grace_ms;
         sim.stall_polls = STALL_POLLS;
     })?;
-    let n_ranks = n_ranks.min(machine.device_count());
+    let n_ranks = n_ranks.min(machine.ranks_max());
     Rig::with(
         &machine,
         n_ranks,
@@ -77,13 +93,18 @@ fn is_timeout(kind: &ErrorKind, rank: u32, peer: u32, step: &str) -> bool {
         if (*r, *p, *s) == (rank, peer, step))
 }
 
-fn absent_rank_is_named(context: &Context, algorithm: Algorithm, step: &str) -> Result<()> {
+fn absent_rank_is_named(context: &Context, (collective, algorithm): (Collective, Algorithm)) -> Result<()> {
+    let step = step_of(algorithm);
     let mut rig = rig_for(context, 2, algorithm, TIMEOUT_MS)?;
-    let mut data = rig.alloc::<f32>(COUNT)?;
+    let field = Field::new(&rig, 4096 + 8 * COUNT, 18)?;
+    let operation = operation(collective);
     let streams = rig.streams.clone();
     let [first, second] = &mut rig.comms[..] else { bail!("two ranks were made") };
-    first.all_reduce_in_place(&mut data[0], Op::Sum, &streams[0])?;
+    let start = Instant::now();
+    field.launch_on(first, &streams[0], &operation)?;
     let error = error_of("rank 0 waits alone", first.synchronize(&streams[0]))?;
+    let bound = Duration::from_millis(TIMEOUT_MS) * PATIENCE;
+    ensure!(context.is_sim() || start.elapsed() < bound, "it took {:?}", start.elapsed());
     ensure!(is_timeout(error.kind(), 0, 1, step), "{error}");
     expect(
         "its message",
@@ -92,22 +113,34 @@ fn absent_rank_is_named(context: &Context, algorithm: Algorithm, step: &str) -> 
         &["rank 0", "rank 1", step, "epoch 1"],
     )?;
     // Nothing is launched from now on: the same error at once.
-    for again in [
-        first.check(),
-        first.all_reduce_in_place(&mut data[0], Op::Sum, &streams[0]),
-        first.synchronize(&streams[0]),
-    ] {
+    for again in
+        [first.check(), field.launch_on(first, &streams[0], &operation), first.synchronize(&streams[0])]
+    {
         let again = error_of("a later call", again)?;
         ensure!(again.kind() == error.kind(), "{again} instead of {error}");
     }
     // The other rank's kernel sees the poison and ends; it is told who gave up.
-    second.all_reduce_in_place(&mut data[1], Op::Sum, &streams[1])?;
+    field.launch_on(second, &streams[1], &operation)?;
     for _ in 0..2 {
         let error = error_of("the late rank", second.synchronize(&streams[1]))?;
         ensure!(*error.kind() == ErrorKind::Poisoned { rank: 1, by: 0 }, "{error}");
     }
-    let refused = second.all_reduce_in_place(&mut data[1], Op::Sum, &streams[1]);
+    let refused = field.launch_on(second, &streams[1], &operation);
     expect("its later call", refused, kind!(Poisoned), &["rank 1", "rank 0"])
+}
+
+fn operation(collective: Collective) -> Operation {
+    let place = |window| Place { window, offset: GUARD_BYTES };
+    Operation {
+        collective,
+        dtype: Dtype::F32,
+        op: Op::Sum,
+        count: COUNT as u64,
+        input: place(0),
+        output: place(1),
+        in_place: false,
+        values: Values::Plain,
+    }
 }
 
 /// Two wait for the third: each names it, or the other that gave up first.

@@ -20,65 +20,43 @@ const LATE_COUNT: usize = 300;
 const ROOT: u32 = 1;
 
 pub(super) fn cases() -> Vec<Case> {
-    let wraps = [
-        (Collective::AllReduce, Algorithm::Ll, Some(1), 40),
-        (Collective::AllReduce, Algorithm::Ll, Some(1), 3000),
-        (Collective::AllReduce, Algorithm::Ll, None, 3000),
-        (Collective::AllGather, Algorithm::Ll, Some(2), 1300),
-        (Collective::AllReduce, Algorithm::TwoShotLdSt, None, 3000),
-        (Collective::AllReduce, Algorithm::Ll128, Some(1), 3000),
-        (Collective::AllReduce, Algorithm::LlTwoShot, Some(1), 3000),
-        (Collective::AllReduce, Algorithm::Sentinel, Some(1), 20_000),
-        (Collective::AllReduce, Algorithm::Sentinel, Some(2), 40),
-        (Collective::AllReduce, Algorithm::SentinelTwoShot, Some(1), 20_000),
-        (Collective::AllReduce, Algorithm::TwoShotPush, None, 3000),
-        (Collective::AllGather, Algorithm::Ll128, Some(2), 3000),
-        (Collective::ReduceScatter, Algorithm::Ll, Some(1), 1300),
-        (Collective::ReduceScatter, Algorithm::Ll128, Some(1), 1300),
-        (Collective::ReduceScatter, Algorithm::Sentinel, Some(1), 12_000),
-        (Collective::ReduceScatter, Algorithm::Push, None, 3000),
-        (Collective::AllGather, Algorithm::St, None, 3000),
-        (Collective::AllGather, Algorithm::Ce, None, 3000),
-        (Collective::Broadcast, Algorithm::Ll, Some(1), 3000),
-        (Collective::Broadcast, Algorithm::St, None, 3000),
-        (Collective::AllToAll, Algorithm::Ll, Some(2), 1300),
-        (Collective::AllToAll, Algorithm::St, Some(2), 1300),
-    ];
-    let case = |(collective, algorithm, ctas, count): (Collective, Algorithm, Option<u32>, u64)| {
-        let blocks = ctas.map_or("auto".into(), |ctas| ctas.to_string());
-        let name = format!("epochs::{collective}_{algorithm}_wraps_blocks_{blocks}_count_{count}");
-        Case::new(name, 2, move |context| crosses_the_wrap(context, collective, algorithm, ctas, count))
-    };
     let mut cases = vec![Case::new("epochs::ll_takes_no_old_slot_for_new", 2, takes_no_old_slot_for_new)];
-    cases.extend(wraps.map(case));
-    cases.extend(kinds().into_iter().map(|(collective, algorithm)| {
+    for kind in kinds() {
+        let (collective, algorithm) = kind;
+        let name = format!("epochs::{collective}_{algorithm}_wraps");
+        cases.push(Case::new(name, 2, move |context| crosses_the_wrap(context, kind)));
         let name = format!("epochs::{collective}_{algorithm}_waits_for_a_late_rank");
-        Case::new(name, 2, move |context| late_rank(context, collective, algorithm))
-    }));
+        cases.push(Case::new(name, 2, move |context| late_rank(context, collective, algorithm)));
+    }
     cases
 }
 
-fn crosses_the_wrap(
-    context: &Context,
-    collective: Collective,
-    algorithm: Algorithm,
-    ctas: Option<u32>,
-    count: u64,
-) -> Result<()> {
+/// Bytes of messages: of one epoch of one block, of several, and of one that leaves slots behind which no small one
+/// touches.
+const SIZES: [u64; 3] = [160, 12_000, 40_000];
+
+/// In one block and in more.
+fn crosses_the_wrap(context: &Context, (collective, algorithm): (Collective, Algorithm)) -> Result<()> {
     let machine = context.machine()?;
-    let n_ranks = machine.device_count().min(3);
-    let config = CommConfig { algorithm: Some(algorithm), ctas, ..every_op() };
-    let mut rig = Rig::with(&machine, n_ranks, &config)?;
-    let mut field = Field::new(&rig, 256 << 10, 12)?;
+    let n_ranks = machine.ranks_max().min(3);
+    let config = CommConfig { algorithm: Some(algorithm), ..every_op() };
     let mut random = Random::new(13);
-    // Slots and inboxes hold what small epochs left: after the wrap the same numbers come again.
-    for _ in 0..6 {
-        field.run(&mut rig, &message(collective, count, &mut random), &mut random)?;
-    }
-    set_epochs(&rig, NEAR_THE_END)?;
-    for round in 0..10 {
-        let operation = message(collective, count - round % 3, &mut random);
-        field.run(&mut rig, &operation, &mut random).with_context(|| format!("operation {round}"))?;
+    for (blocks, n_operations) in [(Some(1), 10), (Some(2), 4), (None, 6)] {
+        let mut rig = Rig::with(&machine, n_ranks, &config)?;
+        rig.comms.iter_mut().for_each(|comm| comm.prefer(Some(algorithm), blocks));
+        let mut field = Field::new(&rig, 256 << 10, 12)?;
+        // Slots and inboxes hold what small epochs left: after the wrap the same numbers come again.
+        let before = [1, 2, 0, 2, 1, 0].map(|size| SIZES[size]);
+        let crossing = (0..n_operations).map(|_| SIZES[random.below(2)]).collect::<Vec<_>>();
+        for bytes in before {
+            field.run(&mut rig, &message(collective, bytes / 4, &mut random), &mut random)?;
+        }
+        set_epochs(&rig, NEAR_THE_END)?;
+        for (number, bytes) in crossing.into_iter().enumerate() {
+            let operation = message(collective, bytes / 4 - number as u64 % 3, &mut random);
+            let ran = field.run(&mut rig, &operation, &mut random);
+            ran.with_context(|| format!("{blocks:?} blocks, operation {number} of {bytes} bytes"))?;
+        }
     }
     Ok(())
 }
@@ -114,7 +92,7 @@ fn takes_no_old_slot_for_new(context: &Context) -> Result<()> {
 fn late_rank(context: &Context, collective: Collective, algorithm: Algorithm) -> Result<()> {
     // A stall is what this case makes: the simulated machine has to bear it.
     let machine = context.machine_with(|sim| sim.stall_grace_ms = 60_000)?;
-    let n_ranks = machine.device_count().min(3);
+    let n_ranks = machine.ranks_max().min(3);
     let config = CommConfig { algorithm: Some(algorithm), ..CommConfig::default() };
     let mut rig = Rig::with(&machine, n_ranks, &config)?;
     let streams = rig.streams.clone();

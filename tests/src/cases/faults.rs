@@ -2,14 +2,14 @@
 //! nobody waits past the deadlines, and the machine is as good as before.
 
 use crate::faulty::{Fault, Faulty};
-use crate::harness::{Case, Context, RunsOn};
+use crate::harness::{Case, Context, Host, RunsOn};
 use crate::rig::Rig;
 use crate::user_memory::UserMemory;
 use anyhow::{Context as _, Result, ensure};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use symmem::sim::OnStall;
-use symmem::{Comm, CommConfig, Dtype, Machine, Op, Window};
+use symmem::{Comm, CommConfig, Dtype, Op, Window};
 
 const N_RANKS: u32 = 3;
 /// The ranks, and their devices, on which calls fail: in a brief run the first of them. Rank 0 decides offsets.
@@ -25,7 +25,7 @@ const PHASE_MAX: Duration = Duration::from_millis(3 * HOST_TIMEOUT_MS + 5000);
 
 /// What each rank was told; one answer for all where one call serves all.
 type Answers = Vec<symmem::Result<()>>;
-type Act = fn(&Machine, &mut Option<Scene>) -> Result<Answers>;
+type Act = fn(&Host, &mut Option<Scene>) -> Result<Answers>;
 
 /// What is done while a call fails.
 #[derive(Clone, Copy)]
@@ -70,7 +70,7 @@ fn config() -> CommConfig {
 }
 
 impl Scene {
-    fn new(machine: &Machine) -> Result<Self> {
+    fn new(machine: &Host) -> Result<Self> {
         let rig = Rig::with(machine, N_RANKS, &config())?;
         let memory = UserMemory::on_each(&machine.devices(N_RANKS)?, 1 << 20)?;
         let windows = rig.alloc(COUNT)?;
@@ -145,7 +145,7 @@ fn each_call(context: &Context, rank: u32, phase: Phase) -> Result<()> {
 /// Lets one call fail in a phase; says whether there was such a call.
 fn one_call(
     context: &Context,
-    (machine, faulty): (&Machine, &Arc<Faulty>),
+    (machine, faulty): (&Host, &Arc<Faulty>),
     (rank, n_before): (u32, u64),
     phase: Phase,
 ) -> Result<bool> {
@@ -204,7 +204,7 @@ fn open_fds() -> Result<usize> {
 }
 
 /// The communicator stays, to say what it goes on without.
-fn init(machine: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+fn init(machine: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
     let made = Comm::init_all_with(&machine.devices(N_RANKS)?, &config());
     let keep = |comms| {
         let rig = Rig { comms, streams: Vec::new() };
@@ -227,11 +227,11 @@ fn told<T>(answers: Vec<symmem::Result<T>>) -> Answers {
     answers.into_iter().map(|answer| answer.map(drop)).collect()
 }
 
-fn alloc(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+fn alloc(_: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
     Ok(told(allocate(&set_up(scene)?.rig)))
 }
 
-fn register(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+fn register(_: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
     let Scene { rig, memory, .. } = set_up(scene)?;
     let asked = rig.comms.iter().zip(memory.iter());
     let asked: Vec<_> =
@@ -239,12 +239,12 @@ fn register(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
     Ok(told(asked.into_iter().map(|asked| asked.and_then(symmem::Registration::wait)).collect()))
 }
 
-fn prepare(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+fn prepare(_: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
     Ok(set_up(scene)?.rig.prepare(&[Dtype::F32], &[Op::Max, Op::Min]))
 }
 
 /// Two operations, and one more after a fault: whoever did not hear of it in one hears of it in the next.
-fn collective(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+fn collective(_: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
     let scene = set_up(scene)?;
     for _ in 0..2 {
         let answers = scene.reduce();
@@ -257,14 +257,14 @@ fn collective(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
 }
 
 /// Drops the window and allocates another, in which step the first is unmapped.
-fn deregister(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+fn deregister(_: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
     let scene = set_up(scene)?;
     scene.windows.clear();
     Ok(told(allocate(&scene.rig)))
 }
 
 /// What goes wrong in destructors is told by the machine.
-fn teardown(_: &Machine, scene: &mut Option<Scene>) -> Result<Answers> {
+fn teardown(_: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
     *scene = None;
     Ok(Vec::new())
 }

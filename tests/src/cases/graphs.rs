@@ -3,7 +3,7 @@
 use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context};
 use crate::random::{Random, Values};
-use crate::rig::Rig;
+use crate::rig::{Rig, kinds};
 use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
 use symmem::backend::GraphFacts;
@@ -27,24 +27,6 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-fn algorithms() -> [(Collective, Algorithm); 13] {
-    [
-        (Collective::AllReduce, Algorithm::Ll),
-        (Collective::AllReduce, Algorithm::TwoShotLdSt),
-        (Collective::AllGather, Algorithm::Ll),
-        (Collective::AllGather, Algorithm::St),
-        (Collective::AllGather, Algorithm::Ce),
-        (Collective::AllReduce, Algorithm::SentinelTwoShot),
-        (Collective::AllReduce, Algorithm::TwoShotPush),
-        (Collective::ReduceScatter, Algorithm::Sentinel),
-        (Collective::ReduceScatter, Algorithm::Push),
-        (Collective::Broadcast, Algorithm::Ll),
-        (Collective::Broadcast, Algorithm::St),
-        (Collective::AllToAll, Algorithm::Ll),
-        (Collective::AllToAll, Algorithm::St),
-    ]
-}
-
 /// Kernels of one operation.
 fn kernels_of(algorithm: Algorithm) -> u32 {
     if algorithm == Algorithm::Ce { 2 } else { 1 }
@@ -52,7 +34,7 @@ fn kernels_of(algorithm: Algorithm) -> u32 {
 
 fn rig_for(context: &Context, algorithm: Option<Algorithm>) -> Result<Rig> {
     let machine = context.machine()?;
-    let n_ranks = machine.device_count().min(3);
+    let n_ranks = machine.ranks_max().min(3);
     Rig::with(&machine, n_ranks, &CommConfig { algorithm, ..CommConfig::default() })
 }
 
@@ -88,7 +70,7 @@ fn replay(rig: &mut Rig, graphs: &[(GraphExec, GraphFacts)]) -> Result<()> {
 
 /// One kernel node each, but for copies, which stand between two.
 fn nodes_are_those_of_the_plan(context: &Context) -> Result<()> {
-    for (collective, algorithm) in algorithms() {
+    for (collective, algorithm) in kinds() {
         let mut rig = rig_for(context, Some(algorithm))?;
         let field = Field::new(&rig, PITCH_BYTES as usize, 20)?;
         for (count, in_place) in [(1, false), (1000, false), (1000, true)] {
@@ -123,13 +105,13 @@ fn nothing_for_a_count_of_0(context: &Context) -> Result<()> {
 /// An epoch that the graph had frozen would show at the second replay.
 fn replayed_with_new_data(context: &Context) -> Result<()> {
     let mut random = Random::new(22);
-    for (collective, algorithm) in algorithms() {
+    for (collective, algorithm) in kinds() {
         for in_place in [false, true] {
             let mut rig = rig_for(context, Some(algorithm))?;
             let mut field = Field::new(&rig, PITCH_BYTES as usize, 23)?;
-            let message = message(collective, 1001, 0, in_place);
+            let message = message(collective, 701, 0, in_place);
             let graphs = capture(&mut rig, &field, std::slice::from_ref(&message))?;
-            for round in 0..context.rounds(25, 1000) {
+            for round in 0..context.rounds(12, 1000) {
                 field.stage(&message, &mut random)?;
                 replay(&mut rig, &graphs)?;
                 rig.synchronize()?;
@@ -144,7 +126,7 @@ fn replayed_with_new_data(context: &Context) -> Result<()> {
 
 fn three_in_one_graph(context: &Context) -> Result<()> {
     let mut random = Random::new(24);
-    for (collective, algorithm) in algorithms() {
+    for (collective, algorithm) in kinds() {
         let mut rig = rig_for(context, Some(algorithm))?;
         let mut field = Field::new(&rig, 3 * PITCH_BYTES as usize, 25)?;
         let messages = [(900, 0, false), (3, 1, true), (2000, 2, false)]
@@ -152,7 +134,7 @@ fn three_in_one_graph(context: &Context) -> Result<()> {
         let graphs = capture(&mut rig, &field, &messages)?;
         let n_kernels = 3 * kernels_of(algorithm);
         ensure!(graphs.iter().all(|(_, facts)| facts.n_kernel_nodes == n_kernels), "{graphs:?}");
-        for round in 0..context.rounds(10, 200) {
+        for round in 0..context.rounds(6, 200) {
             messages.iter().try_for_each(|message| field.stage(message, &mut random))?;
             replay(&mut rig, &graphs)?;
             rig.synchronize()?;
@@ -164,12 +146,12 @@ fn three_in_one_graph(context: &Context) -> Result<()> {
 
 fn eager_and_replay_mixed(context: &Context) -> Result<()> {
     let mut random = Random::new(26);
-    for (collective, algorithm) in algorithms() {
+    for (collective, algorithm) in kinds() {
         let mut rig = rig_for(context, Some(algorithm))?;
         let mut field = Field::new(&rig, 3 * PITCH_BYTES as usize, 27)?;
         let captured = message(collective, 700, 0, false);
         let graphs = capture(&mut rig, &field, std::slice::from_ref(&captured))?;
-        for round in 0..context.rounds(12, 300) {
+        for round in 0..context.rounds(8, 300) {
             // Other sizes, hence other numbers of blocks, and nothing waits between them: one stream orders all.
             let eager = [
                 message(collective, 1 + random.bits() % 3000, 1, false),

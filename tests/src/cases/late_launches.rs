@@ -1,13 +1,15 @@
 //! A rank that launches around the moment at which the others give up: whatever it meets, a rank that was told that all
 //! went well has the right result.
 
+use crate::field::{Operation, Place};
 use crate::harness::{Case, Context, RunsOn};
+use crate::random::Values;
 use crate::rig::Rig;
 use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
 use std::mem::offset_of;
 use symmem::backend::{FunctionHandle, LaunchShape};
-use symmem::{Algorithm, Collective, Comm, CommConfig, Op, Stream, Window};
+use symmem::{Algorithm, Collective, Comm, CommConfig, Dtype, Op, Stream, Window};
 use symmem_device::abi::DevBaseHeader;
 
 const COUNT: usize = 40;
@@ -55,6 +57,8 @@ pub(super) fn cases() -> Vec<Case> {
         (Collective::AllGather, Algorithm::St),
         (Collective::AllReduce, Algorithm::SentinelTwoShot),
         (Collective::AllReduce, Algorithm::TwoShotPush),
+        (Collective::ReduceScatter, Algorithm::Ll128),
+        (Collective::ReduceScatter, Algorithm::Push),
         (Collective::Broadcast, Algorithm::Ll),
     ];
     let case = |(collective, algorithm): (Collective, Algorithm)| {
@@ -116,20 +120,23 @@ fn run(
         let field = address + offset_of!(DevBaseHeader, timeout_ns) as u64;
         seam(&machine).write(comm.device().index(), field, &TIMEOUT_NS.to_le_bytes())?;
     }
-    let (mut inputs, mut outputs) = (rig.alloc::<f32>(COUNT)?, rig.alloc::<f32>(COUNT * n_ranks as usize)?);
+    let operation = operation(collective);
+    let [input_len, output_len] =
+        [operation.input_bytes(n_ranks), operation.output_bytes(n_ranks)].map(|bytes| bytes as usize / 4);
+    let (mut inputs, mut outputs) = (rig.alloc::<f32>(input_len)?, rig.alloc::<f32>(output_len)?);
     for (input, output) in inputs.iter_mut().zip(&mut outputs) {
-        input.write(0, &[1.0; COUNT])?;
+        input.write(0, &vec![1.0; input_len])?;
         output.write(0, &vec![NOTHING; output.len()])?;
     }
     let last = n_ranks as usize - 1;
-    inputs[last].write(0, &[1000.0; COUNT])?;
+    inputs[last].write(0, &vec![1000.0; input_len])?;
     let module = seam(&machine).module_load(n_ranks - 1, SLEEPER, "sleeper")?;
     let sleeper = seam(&machine).function(module, "sleeper")?;
     sleep(&rig.comms[last], &rig.streams[last], sleeper, &inputs[last], sleep_ns)?;
     for _ in 0..n_operations {
         rig.each(|comm, stream| {
             let rank = comm.rank() as usize;
-            launch(comm, collective, &inputs[rank], &mut outputs[rank], stream)
+            operation.enqueue(comm, (inputs[rank].address(), outputs[rank].address()), stream)
         })?;
     }
     let told = rig.comms.iter_mut().zip(&rig.streams).zip(&outputs).map(|((comm, stream), output)| {
@@ -151,33 +158,28 @@ fn sleep(
     input: &Window<f32>,
     sleep_ns: u32,
 ) -> Result<()> {
-    let words = [COUNT as u32, sleep_ns, 1.0f32.to_bits(), 0];
+    let words = [input.len() as u32, sleep_ns, 1.0f32.to_bits(), 0];
     let argument = [&input.address().to_le_bytes()[..], bytemuck::bytes_of(&words)].concat();
     let shape = LaunchShape { blocks: 1, threads: 1, shared_bytes: 0, waits_itself: false };
     Ok(seam(comm.device().machine()).launch(stream.handle(), sleeper, shape, &argument)?)
 }
 
-fn launch(
-    comm: &mut Comm,
-    collective: Collective,
-    input: &Window<f32>,
-    output: &mut Window<f32>,
-    stream: &Stream,
-) -> symmem::Result<()> {
-    match collective {
-        Collective::AllReduce => comm.all_reduce(input, output.slice_mut(..COUNT)?, Op::Sum, stream),
-        Collective::AllGather => comm.all_gather(input, output, stream),
-        Collective::Broadcast => comm.broadcast(input, output.slice_mut(..COUNT)?, 0, stream),
-        Collective::ReduceScatter | Collective::AllToAll => unreachable!("no case here is one"),
+fn operation(collective: Collective) -> Operation {
+    let place = |window| Place { window, offset: 0 };
+    Operation {
+        collective,
+        dtype: Dtype::F32,
+        op: Op::Sum,
+        count: COUNT as u64,
+        input: place(0),
+        output: place(1),
+        in_place: false,
+        values: Values::Plain,
     }
 }
 
 /// Every input is of ones.
 fn is_right(collective: Collective, n_ranks: u32, output: &[f32]) -> bool {
-    match collective {
-        Collective::AllReduce => output[..COUNT] == [n_ranks as f32; COUNT],
-        Collective::AllGather => output.iter().all(|value| *value == 1.0),
-        Collective::Broadcast => output[..COUNT] == [1.0; COUNT],
-        Collective::ReduceScatter | Collective::AllToAll => unreachable!("no case here is one"),
-    }
+    let expected = if collective.reduces() { n_ranks as f32 } else { 1.0 };
+    output.iter().all(|value| *value == expected)
 }

@@ -1,179 +1,196 @@
-//! Right results: every pair of values of collective, algorithm, type, operation, ranks, count, offsets, in or out of
-//! place, blocks and kind of values; bit for bit, on all ranks, with nothing else touched.
+//! Right results: every pair of values of algorithm, type, operation, ranks, count, offsets, in or out of place, blocks
+//! and kind of values; bit for bit, on all ranks, with nothing else touched.
 //!
-//! A case is one communicator: a number of ranks, an algorithm and a number of blocks.
+//! A case is an algorithm, and makes a communicator for each number of ranks.
 
 use crate::field::{Field, GUARD_BYTES, Operation, Place};
-use crate::harness::{Case, Context, RunsOn};
-use crate::pairwise;
+use crate::harness::{Case, Context, Extent};
+use crate::pairwise::{self, Partial};
 use crate::random::{Random, Values};
 use crate::rig::{Rig, kinds};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;
 use symmem::{Algorithm, Collective, CommConfig, Dtype, Op};
 use symmem_device::kernels::find;
 
-const RANKS: [u32; 6] = [1, 2, 3, 4, 5, 8];
-const COUNTS: [u64; 11] = [0, 1, 2, 3, 7, 8, 9, 127, 129, 1000, 4097];
+const RANKS: [u32; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+const COUNTS: [u64; 10] = [0, 1, 2, 3, 7, 8, 9, 127, 129, 4097];
+/// A message of many blocks whose length divides by nothing.
+const COUNT_LARGE: u64 = 1_000_003;
+/// What a large operation may cost the simulated machine, in bytes moved by all ranks together.
+const COST_MAX: u64 = 10 << 20;
 /// Offsets of input and output: whole bytes, and elements on top.
 const OFFSETS: [(u64, u64); 4] = [(0, 0), (0, 1), (4096, 0), (4096, 1)];
 /// Blocks of a launch; `None` is the plan's choice.
 const BLOCKS: [Option<u32>; 3] = [None, Some(1), Some(3)];
 const VALUES: [Values; 2] = [Values::Plain, Values::Special];
-/// More ranks than a node has; the layout of `DevBase` changes above 8.
-const RANKS_MANY: u32 = 9;
-/// A message of many blocks whose length divides by nothing.
-const COUNT_LARGE: u64 = 1_000_003;
+/// Seeds of `--full`, each of which gives other rows that hold every pair.
+const N_SEEDS_FULL: u64 = 12;
 
-/// A message of several rounds of one block.
-const COUNT_OF_ROUNDS: u64 = 150_001;
+/// Operations, each with its number of blocks, by the ranks of their communicator; the large ones by themselves, so that
+/// not every one is looked for in large windows.
+type Operations = BTreeMap<(u32, bool), Vec<(Option<u32>, Operation)>>;
+type Kind = (Collective, Algorithm);
 
-/// What the operations of one case share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Team {
-    collective: Collective,
-    algorithm: Algorithm,
-    ranks: u32,
-    blocks: Option<u32>,
+pub(super) fn cases(extent: Extent, gpus: u32) -> Vec<Case> {
+    let n_seeds = if extent.full { N_SEEDS_FULL } else { 1 };
+    let on_sim = Matrix::new(&RANKS);
+    let reachable: Vec<u32> =
+        RANKS.into_iter().filter(|&ranks| ranks <= gpus * extent.ranks_per_gpu).collect();
+    let on_gpus = (!reachable.is_empty()).then(|| Matrix::new(&reachable));
+    let rows = |matrix: &Matrix| (0..n_seeds).flat_map(|seed| matrix.rows(seed)).collect::<Vec<_>>();
+    let (of_sim, of_gpus) = (rows(&on_sim), on_gpus.as_ref().map(rows).unwrap_or_default());
+    let case = |(at, kind): (usize, &Kind)| {
+        let of_sim = on_sim.operations(&of_sim, at);
+        let of_gpus = on_gpus.as_ref().map(|matrix| matrix.operations(&of_gpus, at)).unwrap_or_default();
+        let kind = *kind;
+        let run =
+            move |context: &Context| run(context, kind, if context.is_sim() { &of_sim } else { &of_gpus });
+        Case::new(format!("matrix::{}_{}", kind.0, kind.1), 1, run)
+    };
+    on_sim.kinds.iter().enumerate().map(case).collect()
 }
 
-pub(super) fn cases(full: bool, gpus: u32) -> Vec<Case> {
-    let mut teams: BTreeMap<Team, Vec<Operation>> = BTreeMap::new();
-    let reachable: Vec<u32> = RANKS.into_iter().filter(|&ranks| gpus == 0 || ranks <= gpus).collect();
-    let n_covers = if full { 8 } else { 1 };
-    for seed in 0..n_covers {
-        for (collective, algorithm) in kinds() {
-            add_cover(&mut teams, (collective, algorithm), &RANKS, seed);
-            if reachable.len() < RANKS.len() {
-                add_cover(&mut teams, (collective, algorithm), &reachable, seed + 1000);
+/// The values of each parameter, where those of the others say nothing about them.
+struct Matrix {
+    kinds: Vec<Kind>,
+    ranks: Vec<u32>,
+    /// `None` for what does not reduce.
+    ops: Vec<Option<Op>>,
+    /// Whether there is a kernel: by kind, type and operation.
+    does: Vec<bool>,
+}
+
+/// Places of the parameters in a row.
+const KIND: usize = 0;
+const RANK: usize = 1;
+const DTYPE: usize = 2;
+const OP: usize = 3;
+const COUNT: usize = 4;
+const INPUT: usize = 5;
+const OUTPUT: usize = 6;
+const IN_PLACE: usize = 7;
+const WINDOW: usize = 8;
+const BLOCK: usize = 9;
+const VALUE: usize = 10;
+
+impl Matrix {
+    fn new(ranks: &[u32]) -> Self {
+        let kinds = kinds();
+        let ops: Vec<_> = [None].into_iter().chain(Op::ALL.iter().copied().map(Some)).collect();
+        let mut does = Vec::new();
+        for (collective, algorithm) in &kinds {
+            for dtype in Dtype::ALL {
+                // An operation says nothing to what does not reduce.
+                let has = |op: &Option<Op>| find(*collective, *algorithm, *dtype, *op).is_some();
+                does.extend(ops.iter().map(|op| op.is_some() == collective.reduces() && has(op)));
             }
         }
+        Self { kinds, ranks: ranks.into(), ops, does }
     }
-    let mut cases: Vec<Case> = teams.into_iter().map(|(team, operations)| case(team, operations)).collect();
-    cases.extend(kinds().into_iter().map(|kind| case(team(kind, RANKS_MANY), few(kind))));
-    let large = kinds().into_iter().map(|kind| {
-        let operation = Operation { count: COUNT_LARGE, ..operation(kind.0, 4096, 1, Dtype::F32) };
-        let run = move |context: &Context| run(context, team(kind, 2), std::slice::from_ref(&operation));
-        Case::new(format!("matrix::{}_{}_large", kind.0, kind.1), 2, run)
-    });
-    cases.extend(large);
-    // More than a block's slots or scratch hold at once, many times over.
-    let rounds = kinds().into_iter().map(|kind| {
-        let operation = Operation { count: COUNT_OF_ROUNDS, ..operation(kind.0, 4096, 1, Dtype::F32) };
-        let team = Team { blocks: Some(1), ..team(kind, 2) };
-        let run = move |context: &Context| run(context, team, &[operation.clone(), operation.clone()]);
-        Case::new(format!("matrix::{}_{}_rounds", kind.0, kind.1), 2, run)
-    });
-    cases.extend(rounds);
-    cases
-}
 
-/// The types that an algorithm has kernels for.
-fn dtypes_of((collective, algorithm): (Collective, Algorithm)) -> Vec<Dtype> {
-    let op = collective.reduces().then_some(Op::Sum);
-    Dtype::ALL.iter().copied().filter(|dtype| find(collective, algorithm, *dtype, op).is_some()).collect()
-}
+    fn sizes(&self, counts: usize) -> [usize; 11] {
+        let mut sizes = [2; 11];
+        sizes[KIND] = self.kinds.len();
+        sizes[RANK] = self.ranks.len();
+        sizes[DTYPE] = Dtype::ALL.len();
+        sizes[OP] = self.ops.len();
+        sizes[COUNT] = counts;
+        (sizes[INPUT], sizes[OUTPUT]) = (OFFSETS.len(), OFFSETS.len());
+        sizes[BLOCK] = BLOCKS.len();
+        sizes[VALUE] = VALUES.len();
+        sizes
+    }
 
-fn team((collective, algorithm): (Collective, Algorithm), ranks: u32) -> Team {
-    Team { collective, algorithm, ranks, blocks: None }
-}
+    /// Rows that hold every pair of values, and then some with a large count, which hold every value.
+    fn rows(&self, seed: u64) -> Vec<(u64, Vec<usize>)> {
+        let small = pairwise::cover(&self.sizes(COUNTS.len()), seed, |row| self.has_kernel(row, u64::MAX));
+        let large = pairwise::each_value(&self.sizes(1), seed, |row| self.has_kernel(row, COST_MAX));
+        let small = small.into_iter().map(|row| (COUNTS[row[COUNT]], row));
+        small.chain(large.into_iter().map(|row| (COUNT_LARGE, row))).collect()
+    }
 
-fn case(team: Team, operations: Vec<Operation>) -> Case {
-    let blocks = team.blocks.map_or("auto".into(), |blocks| blocks.to_string());
-    let name = format!("matrix::{}_{}_ranks_{}_blocks_{blocks}", team.collective, team.algorithm, team.ranks);
-    let case = Case::new(name, team.ranks, move |context| run(context, team, &operations));
-    if team.ranks > 8 { case.runs_on(RunsOn::Sim) } else { case }
-}
+    /// Whether there is a kernel for what is chosen so far, whatever the rest becomes, that does a large message at this
+    /// cost at most.
+    fn has_kernel(&self, row: &Partial, cost_max: u64) -> bool {
+        let all = |place: usize, size: usize| row[place].map_or(0..size, |value| value..value + 1);
+        let ranks = row[RANK].map_or(self.ranks[0], |rank| self.ranks[rank]);
+        all(KIND, self.kinds.len()).any(|kind| {
+            all(DTYPE, Dtype::ALL.len()).any(|dtype| {
+                let at = (kind * Dtype::ALL.len() + dtype) * self.ops.len();
+                all(OP, self.ops.len()).any(|op| self.does[at + op])
+                    && cost(self.kinds[kind], ranks, Dtype::ALL[dtype]) <= cost_max
+            })
+        })
+    }
 
-/// Operations for each team such that every pair of values occurs.
-fn add_cover(
-    teams: &mut BTreeMap<Team, Vec<Operation>>,
-    (collective, algorithm): (Collective, Algorithm),
-    ranks: &[u32],
-    seed: u64,
-) {
-    let n_ops = if collective.reduces() { Op::ALL.len() } else { 1 };
-    let dtypes = dtypes_of((collective, algorithm));
-    let sizes = [
-        ranks.len(),
-        BLOCKS.len(),
-        dtypes.len(),
-        n_ops,
-        COUNTS.len(),
-        OFFSETS.len(),
-        OFFSETS.len(),
-        2,
-        2,
-        VALUES.len(),
-    ];
-    for row in pairwise::cover(&sizes, seed) {
-        let team = Team { collective, algorithm, ranks: ranks[row[0]], blocks: BLOCKS[row[1]] };
-        let dtype = dtypes[row[2]];
+    /// The operations of one kind, by their communicators.
+    fn operations(&self, rows: &[(u64, Vec<usize>)], kind: usize) -> Operations {
+        let mut operations = Operations::new();
+        for (count, row) in rows.iter().filter(|(_, row)| row[KIND] == kind) {
+            let of_ranks = operations.entry((self.ranks[row[RANK]], *count == COUNT_LARGE)).or_default();
+            of_ranks.push((BLOCKS[row[BLOCK]], self.operation(*count, row)));
+        }
+        operations
+    }
+
+    fn operation(&self, count: u64, row: &[usize]) -> Operation {
+        let dtype = Dtype::ALL[row[DTYPE]];
         let at = |(bytes, elements): (u64, u64)| GUARD_BYTES + bytes + elements * dtype.bytes();
-        teams.entry(team).or_default().push(Operation {
-            collective,
+        let input_bytes = count * dtype.bytes() * u64::from(self.ranks[row[RANK]]);
+        let output = at(OFFSETS[row[OUTPUT]]);
+        // In the other window, or behind the input in the same one.
+        let offset = output + if row[WINDOW] == 0 { (8192 + input_bytes).next_multiple_of(4096) } else { 0 };
+        Operation {
+            collective: self.kinds[row[KIND]].0,
             dtype,
-            op: Op::ALL[row[3]],
-            count: COUNTS[row[4]],
-            input: Place { window: 0, offset: at(OFFSETS[row[5]]) },
-            output: output_at(
-                row[8],
-                at(OFFSETS[row[6]]),
-                COUNTS[row[4]] * dtype.bytes() * u64::from(team.ranks),
-            ),
-            in_place: row[7] == 1,
-            values: VALUES[row[9]],
-        });
+            op: self.ops[row[OP]].unwrap_or(Op::Sum),
+            count,
+            input: Place { window: 0, offset: at(OFFSETS[row[INPUT]]) },
+            output: Place { window: row[WINDOW], offset },
+            in_place: row[IN_PLACE] == 1,
+            values: VALUES[row[VALUE]],
+        }
     }
 }
 
-/// The output in the other window, or behind the input in the same one.
-fn output_at(window: usize, offset: u64, input_bytes: u64) -> Place {
-    match window {
-        1 => Place { window, offset },
-        _ => Place { window, offset: offset + (8192 + input_bytes).next_multiple_of(4096) },
+/// About what all ranks move together in a large operation: every algorithm but those that divide the message of an
+/// all-reduce sends everything to everyone. Arithmetic on floats of 8 bits takes many instructions.
+fn cost((collective, algorithm): Kind, ranks: u32, dtype: Dtype) -> u64 {
+    use Algorithm::{LlTwoShot, SentinelTwoShot, TwoShotLdSt, TwoShotPush};
+    let arithmetic = if matches!(dtype, Dtype::E4m3 | Dtype::E5m2) { 4 } else { 1 };
+    let divides = matches!(algorithm, LlTwoShot | SentinelTwoShot | TwoShotLdSt | TwoShotPush);
+    let parts = if collective == Collective::AllReduce && divides { 1 } else { ranks };
+    COUNT_LARGE * dtype.bytes() * arithmetic * u64::from(ranks) * u64::from(parts)
+}
+
+fn run(context: &Context, kind: Kind, operations: &Operations) -> Result<()> {
+    for ((ranks, _), operations) in operations {
+        run_on(context, kind, *ranks, operations).with_context(|| format!("{ranks} ranks"))?;
     }
+    Ok(())
 }
 
-fn operation(collective: Collective, bytes: u64, elements: u64, dtype: Dtype) -> Operation {
-    let offset = GUARD_BYTES + bytes + elements * dtype.bytes();
-    Operation {
-        collective,
-        dtype,
-        op: Op::Sum,
-        count: 1,
-        input: Place { window: 0, offset },
-        output: Place { window: 1, offset: GUARD_BYTES },
-        in_place: false,
-        values: Values::Plain,
-    }
-}
-
-/// A few operations for a large team.
-fn few(kind: (Collective, Algorithm)) -> Vec<Operation> {
-    let one = |(count, dtype)| Operation { count, ..operation(kind.0, 0, 1, dtype) };
-    [(1, Dtype::F32), (129, Dtype::Bf16), (1000, Dtype::F16), (40, Dtype::F32)].map(one).into()
-}
-
-fn run(context: &Context, team: Team, operations: &[Operation]) -> Result<()> {
+fn run_on(context: &Context, kind: Kind, ranks: u32, operations: &[(Option<u32>, Operation)]) -> Result<()> {
     let machine = context.machine()?;
-    let config = CommConfig { algorithm: Some(team.algorithm), ctas: team.blocks, ..CommConfig::default() };
-    let mut rig = Rig::with(&machine, team.ranks, &config)?;
-    let ends = operations.iter().map(|operation| {
-        (operation.output_place().offset + operation.output_bytes(team.ranks))
-            .max(operation.input.offset + operation.input_bytes(team.ranks))
+    let config = CommConfig { dtypes: Vec::new(), ops: Vec::new(), ..CommConfig::default() };
+    let mut rig = Rig::with(&machine, ranks, &config)?;
+    let ends = operations.iter().map(|(_, operation)| {
+        (operation.output_place().offset + operation.output_bytes(ranks))
+            .max(operation.input.offset + operation.input_bytes(ranks))
     });
     let len_bytes = ends.max().unwrap_or(0) + GUARD_BYTES;
     let mut field = Field::new(&rig, len_bytes as usize, 1)?;
     let mut random = Random::new(2);
-    for operation in operations {
-        if team.collective.reduces() {
+    for (blocks, operation) in operations {
+        if kind.0.reduces() {
             rig.prepare(&[operation.dtype], &[operation.op]).into_iter().collect::<symmem::Result<()>>()?;
         }
-        let plan =
-            rig.comms[0].plan(team.collective, operation.count, operation.dtype, Some(operation.op))?;
-        anyhow::ensure!(plan.kernel.algorithm == team.algorithm, "{} ran instead", plan.kernel.name);
-        field.run(&mut rig, operation, &mut random).with_context(|| format!("{operation:?}"))?;
+        rig.comms.iter_mut().for_each(|comm| comm.prefer(Some(kind.1), *blocks));
+        let plan = rig.comms[0].plan(kind.0, operation.count, operation.dtype, Some(operation.op))?;
+        ensure!(plan.kernel.algorithm == kind.1, "{} ran instead", plan.kernel.name);
+        field.run(&mut rig, operation, &mut random).with_context(|| format!("{blocks:?}, {operation:?}"))?;
     }
-    Ok(())
+    drop((field, rig, machine));
+    context.forget_machines()
 }

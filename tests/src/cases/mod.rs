@@ -6,10 +6,12 @@ mod capture_rules;
 mod deregistration;
 mod determinism;
 mod epochs;
+mod extremes;
 mod faults;
 mod graphs;
 mod groups;
 mod late_launches;
+mod late_peers;
 mod late_ranks;
 mod lifetimes;
 mod matrix;
@@ -20,24 +22,30 @@ pub(crate) mod processes;
 mod registration;
 mod registration_errors;
 mod sequences;
+mod sharing;
 mod streams;
 mod timers;
 mod vectors;
 mod windows;
 
-use crate::harness::Case;
+use crate::harness::{Case, Extent};
 
-/// All cases. `full` makes the matrix larger; on GPUs it has ranks for `gpus` of them.
-pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
-    let topics = [
-        matrix::cases(full, gpus),
+/// All cases. `extent` makes the matrix larger; on GPUs it has ranks for `gpus` of them.
+pub(crate) fn all(extent: Extent, gpus: u32) -> Vec<Case> {
+    let collectives = [
+        matrix::cases(extent, gpus),
+        extremes::cases(),
         sequences::cases(),
         epochs::cases(),
         graphs::cases(),
-        capture_rules::cases(),
         streams::cases(),
         timers::cases(),
         bounded_waits::cases(),
+        late_peers::cases(),
+        sharing::cases(),
+    ];
+    let others = [
+        capture_rules::cases(),
         registration::cases(),
         registration_errors::cases(),
         windows::cases(),
@@ -55,5 +63,6 @@ pub(crate) fn all(full: bool, gpus: u32) -> Vec<Case> {
         determinism::cases(),
         memory_models::cases(),
     ];
-    topics.into_iter().flatten().collect()
+    let collectives = collectives.into_iter().flatten().map(Case::may_share);
+    collectives.chain(others.into_iter().flatten()).collect()
 }

@@ -1,4 +1,4 @@
-//! Many messages on one communicator, of all sizes and in every order, with nothing between them.
+//! Many messages on one communicator, of all sizes, by all algorithms and in every order, with nothing between them.
 
 use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context};
@@ -10,45 +10,21 @@ use symmem::{Algorithm, Collective, CommConfig, Dtype, Op};
 /// Sizes from one slot to several epochs of one block, in elements of 4 bytes.
 const SIZES: [u64; 4] = [5000, 1, 3, 1025];
 /// A message that is not small.
-const LARGE_BYTES: u64 = 1 << 20;
+const LARGE_BYTES: u64 = 400 << 10;
 /// Room for the largest message or gathered share, and a guard.
 const PITCH_BYTES: u64 = 128 << 10;
 
 pub(super) fn cases() -> Vec<Case> {
-    let orders = [
-        (Collective::AllReduce, Algorithm::Ll, Some(1)),
-        (Collective::AllReduce, Algorithm::Ll, None),
-        (Collective::AllReduce, Algorithm::TwoShotLdSt, Some(2)),
-        (Collective::AllGather, Algorithm::Ll, Some(1)),
-        (Collective::AllReduce, Algorithm::Ll128, Some(1)),
-        (Collective::AllReduce, Algorithm::LlTwoShot, Some(1)),
-        (Collective::AllReduce, Algorithm::Sentinel, Some(1)),
-        (Collective::AllReduce, Algorithm::SentinelTwoShot, Some(2)),
-        (Collective::AllReduce, Algorithm::TwoShotPush, Some(2)),
-        (Collective::AllGather, Algorithm::Ll128, None),
-        (Collective::AllGather, Algorithm::St, None),
-        (Collective::ReduceScatter, Algorithm::Sentinel, Some(1)),
-        (Collective::ReduceScatter, Algorithm::Ll128, Some(1)),
-        (Collective::ReduceScatter, Algorithm::Push, Some(1)),
-        (Collective::ReduceScatter, Algorithm::Ld, Some(3)),
-        (Collective::AllGather, Algorithm::Ce, None),
-        (Collective::Broadcast, Algorithm::Ll, Some(1)),
-        (Collective::Broadcast, Algorithm::St, None),
-        (Collective::AllToAll, Algorithm::Ll, Some(2)),
-        (Collective::AllToAll, Algorithm::St, Some(1)),
-    ];
-    let orders = orders.map(|(collective, algorithm, ctas)| {
-        let blocks = ctas.map_or("auto".into(), |ctas| ctas.to_string());
-        let name = format!("sequences::{collective}_{algorithm}_every_order_blocks_{blocks}");
-        Case::new(name, 2, move |context| every_order(context, collective, algorithm, ctas))
-    });
     let mut cases = vec![
+        Case::new("sequences::protocols_and_blocks_mixed", 2, protocols_and_blocks_mixed),
         Case::new("sequences::one_communicator_mixes_algorithms", 2, one_communicator_mixes_algorithms),
         Case::new("sequences::communicators_take_turns", 2, communicators_take_turns),
         Case::new("sequences::devices_in_another_order", 3, devices_in_another_order),
-        Case::new("sequences::algorithms_give_the_same_bits", 2, same_bits),
     ];
-    cases.extend(orders);
+    cases.extend(kinds().into_iter().map(|kind| {
+        let name = format!("sequences::{}_{}_every_order", kind.0, kind.1);
+        Case::new(name, 2, move |context| every_order(context, kind))
+    }));
     cases
 }
 
@@ -78,24 +54,60 @@ fn orders_of(items: &[u64]) -> Vec<Vec<u64>> {
     orders.collect()
 }
 
-/// Four messages at a time, launched without a look between them.
-fn every_order(
-    context: &Context,
-    collective: Collective,
-    algorithm: Algorithm,
-    ctas: Option<u32>,
-) -> Result<()> {
-    let config = CommConfig { algorithm: Some(algorithm), ctas, ..every_op() };
-    let mut rig = Rig::with(&context.machine()?, 2, &config)?;
+/// Four messages at a time, launched without a look between them, each in one block or in more.
+fn every_order(context: &Context, (collective, algorithm): (Collective, Algorithm)) -> Result<()> {
+    let mut rig = Rig::with(&context.machine()?, 2, &every_op())?;
     let mut field = Field::new(&rig, (GUARD_BYTES + PITCH_BYTES * SIZES.len() as u64) as usize, 3)?;
     let mut random = Random::new(4);
-    for sizes in orders_of(&SIZES) {
-        let messages: Vec<Operation> =
-            (0..).zip(&sizes).map(|(slot, &size)| message(collective, size, slot, &mut random)).collect();
+    for sizes in (0..context.rounds(1, 8)).flat_map(|_| orders_of(&SIZES)) {
+        let mut messages = Vec::new();
+        for (slot, &size) in (0..).zip(&sizes) {
+            // All bits 1 are what the slots of some protocols hold when nothing is in them.
+            let values = *random.choose(&[Values::Plain, Values::Ones]);
+            messages.push(Operation { values, ..message(collective, size, slot, &mut random) });
+        }
         messages.iter().try_for_each(|message| field.stage(message, &mut random))?;
-        messages.iter().try_for_each(|message| field.launch(&mut rig, message))?;
+        for message in &messages {
+            let blocks = *random.choose(&[Some(1), Some(1), Some(2), None]);
+            rig.comms.iter_mut().for_each(|comm| comm.prefer(Some(algorithm), blocks));
+            field.launch(&mut rig, message)?;
+        }
         rig.synchronize()?;
         field.verify().with_context(|| format!("sizes {sizes:?}"))?;
+    }
+    Ok(())
+}
+
+/// Any algorithm after any other on one communicator, with any number of blocks, on any size: what one protocol leaves in
+/// its memory is no other's, and what one block leaves is not for another.
+fn protocols_and_blocks_mixed(context: &Context) -> Result<()> {
+    const SLOTS: u64 = 3;
+    let machine = context.machine()?;
+    let ranks = machine.ranks_max().min(3);
+    let mut rig = Rig::with(&machine, ranks, &every_op())?;
+    let mut field = Field::new(&rig, (GUARD_BYTES + PITCH_BYTES * SLOTS) as usize, 16)?;
+    let (mut random, kinds) = (Random::new(17), kinds());
+    for round in 0..context.rounds(120, 10_000 / SLOTS as usize) {
+        let mut mixed = Vec::new();
+        for slot in 0..SLOTS {
+            let (collective, algorithm) = *random.choose(&kinds);
+            let many = if random.below(8) == 0 { 100 } else { 7 };
+            let blocks = *random.choose(&[None, Some(1), Some(2), Some(3), Some(many)]);
+            let count = 1 + random.bits() % (1 << random.below(12));
+            let values = *random.choose(&[Values::Plain, Values::Special, Values::Ones]);
+            let message = Operation { values, ..message(collective, count, slot, &mut random) };
+            mixed.push((algorithm, blocks, message));
+        }
+        mixed.iter().try_for_each(|(_, _, message)| field.stage(message, &mut random))?;
+        for (algorithm, blocks, message) in &mixed {
+            rig.comms.iter_mut().for_each(|comm| comm.prefer(Some(*algorithm), *blocks));
+            let plan =
+                rig.comms[0].plan(message.collective, message.count, message.dtype, Some(message.op))?;
+            anyhow::ensure!(plan.kernel.algorithm == *algorithm, "{} ran instead", plan.kernel.name);
+            field.launch(&mut rig, message)?;
+        }
+        rig.synchronize()?;
+        field.verify().with_context(|| format!("round {round}: {mixed:?}"))?;
     }
     Ok(())
 }
@@ -103,12 +115,12 @@ fn every_order(
 /// The plan chooses by size: packets and barriers, few blocks and many, every collective.
 fn one_communicator_mixes_algorithms(context: &Context) -> Result<()> {
     let machine = context.machine()?;
-    let n_ranks = machine.device_count().min(5);
+    let n_ranks = machine.ranks_max().min(4);
     let mut rig = Rig::with(&machine, n_ranks, &every_op())?;
     let mut field = Field::new(&rig, (LARGE_BYTES as usize + 4096) * n_ranks as usize, 5)?;
     let (mut random, mut seen) = (Random::new(6), Vec::new());
-    let n_large = context.rounds(6, 60);
-    for round in 0..context.rounds(200, 3000) {
+    let n_large = context.rounds(3, 60);
+    for round in 0..context.rounds(100, 3000) {
         let large = round % 32 == 0 && round / 32 < n_large;
         let collective = if large {
             Collective::ALL[round / 32 % Collective::ALL.len()]
@@ -163,50 +175,13 @@ fn communicators_take_turns(context: &Context) -> Result<()> {
 /// A rank is a place in the communicator, not a number of a device.
 fn devices_in_another_order(context: &Context) -> Result<()> {
     let machine = context.machine()?;
-    let devices = [2, 0, 1].map(|index| machine.device(index));
-    let devices = devices.into_iter().collect::<symmem::Result<Vec<_>>>()?;
-    let mut rig = Rig::on(&devices, &every_op())?;
+    let mut devices = machine.places(3)?;
+    devices.rotate_right(1);
+    let mut rig = Rig::on(&devices, &machine.sharing(&every_op()))?;
     let mut field = Field::new(&rig, PITCH_BYTES as usize, 9)?;
     let mut random = Random::new(10);
     for collective in Collective::ALL {
         field.run(&mut rig, &message(*collective, 777, 0, &mut random), &mut random)?;
-    }
-    Ok(())
-}
-
-/// All algorithms of a collective give each other's bits, whatever the values. Those that have no kernel for a type
-/// leave the choice to the plan.
-fn same_bits(context: &Context) -> Result<()> {
-    let machine = context.machine()?;
-    let n_ranks = machine.device_count().min(3);
-    let algorithms: Vec<_> =
-        kinds().into_iter().filter(|kind| kind.0 == Collective::AllReduce).map(|kind| kind.1).collect();
-    for dtype in Dtype::ALL {
-        let results = algorithms.iter().map(|algorithm| -> Result<Vec<u8>> {
-            let dtypes = vec![*dtype];
-            let config = CommConfig { algorithm: Some(*algorithm), dtypes, ..every_op() };
-            let mut rig = Rig::with(&machine, n_ranks, &config)?;
-            let mut random = Random::new(11);
-            let mut data = rig.alloc::<u8>(dtype.bytes() as usize * 1501)?;
-            for window in &mut data {
-                window.write(0, &random.elements(*dtype, Values::Special, 1501))?;
-            }
-            for op in Op::ALL {
-                let addresses: Vec<u64> = data.iter().map(symmem::Window::address).collect();
-                rig.each(|comm, stream| {
-                    let at = addresses[comm.rank() as usize];
-                    comm.all_reduce_at(at, at, 1501, *dtype, *op, stream)
-                })?;
-            }
-            rig.synchronize()?;
-            let mut bytes = vec![0; data[0].len()];
-            data[n_ranks as usize - 1].read(0, &mut bytes)?;
-            Ok(bytes)
-        });
-        let results = results.collect::<Result<Vec<_>>>()?;
-        for (algorithm, result) in algorithms.iter().zip(&results) {
-            anyhow::ensure!(*result == results[0], "{dtype}: {algorithm} and {} differ", algorithms[0]);
-        }
     }
     Ok(())
 }

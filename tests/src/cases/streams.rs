@@ -3,13 +3,13 @@
 use crate::chain::{self, COUNT, op};
 use crate::harness::{Case, Context};
 use crate::random::Random;
-use crate::rig::{Rig, every_op};
+use crate::rig::{Rig, every_op, kinds};
 use anyhow::Result;
-use symmem::{Algorithm, Comm, CommConfig, Op, Stream, Window};
+use symmem::{Algorithm, Collective, Comm, CommConfig, Op, Stream, Window};
 
 pub(super) fn cases() -> Vec<Case> {
-    let algorithms = [Algorithm::Ll, Algorithm::TwoShotLdSt];
-    let alternating = algorithms.map(|algorithm| {
+    let algorithms = kinds().into_iter().filter(|kind| kind.0 == Collective::AllReduce).map(|kind| kind.1);
+    let alternating = algorithms.clone().map(|algorithm| {
         let name = format!("streams::alternating_{algorithm}");
         Case::new(name, 2, move |context| alternating(context, algorithm))
     });
@@ -25,7 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn rig_for(context: &Context, algorithm: Algorithm) -> Result<Rig> {
     let machine = context.machine()?;
-    let n_ranks = machine.device_count().min(3);
+    let n_ranks = machine.ranks_max().min(3);
     Rig::with(&machine, n_ranks, &CommConfig { algorithm: Some(algorithm), ..every_op() })
 }
 

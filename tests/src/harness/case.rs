@@ -17,6 +17,8 @@ pub(crate) enum RunsOn {
     /// The simulated machine with multicast: a program that uses it on GPUs can disturb a fabric that others share. Not
     /// where the environment switches it off.
     SimMulticast,
+    /// GPUs, in a full run: too much for the simulated machine.
+    GpusInFull,
     /// A host without GPUs, whatever the device asked for.
     HostWithoutGpu,
 }
@@ -31,8 +33,10 @@ pub(crate) struct Case {
     pub(crate) name: String,
     /// Which machines it is for.
     pub(crate) runs_on: RunsOn,
-    /// Devices without which it means nothing.
-    pub(crate) devices_needed: u32,
+    /// Ranks without which it means nothing: so many devices, or fewer that ranks share.
+    pub(crate) ranks_needed: u32,
+    /// Whether its ranks may share devices.
+    pub(crate) may_share: bool,
     /// What it does; an error is a failure.
     pub(crate) run: Arc<Work>,
 }
@@ -41,10 +45,10 @@ impl Case {
     /// A case for GPUs and the simulated machine.
     pub(crate) fn new(
         name: impl Into<String>,
-        devices_needed: u32,
+        ranks_needed: u32,
         run: impl Fn(&Context) -> Result<()> + Send + Sync + 'static,
     ) -> Self {
-        Self { name: name.into(), runs_on: RunsOn::Both, devices_needed, run: Arc::new(run) }
+        Self { name: name.into(), runs_on: RunsOn::Both, ranks_needed, may_share: false, run: Arc::new(run) }
     }
 
     /// The same, for other machines.
@@ -52,10 +56,16 @@ impl Case {
     pub(crate) fn runs_on(self, runs_on: RunsOn) -> Self {
         Self { runs_on, ..self }
     }
+
+    /// The same, on devices that ranks share where that was asked for.
+    #[must_use]
+    pub(crate) fn may_share(self) -> Self {
+        Self { may_share: true, ..self }
+    }
 }
 
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Case({}, {:?}, {} devices)", self.name, self.runs_on, self.devices_needed)
+        write!(f, "Case({}, {:?}, {} ranks)", self.name, self.runs_on, self.ranks_needed)
     }
 }

@@ -1,6 +1,6 @@
 //! A case in a process of its own, so that a hang or a broken context ends with it.
 
-use super::{Case, Context};
+use super::{Case, Context, Extent};
 use anyhow::{Context as _, Result, bail};
 use std::io::Read;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -10,12 +10,18 @@ use symmem::backend::MachineKind;
 /// Between two looks whether the child has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
+/// Streams of a GPU that have a queue of their own, as many as can (CUDA programming guide, "CUDA environment
+/// variables"): the kernels of ranks that share a GPU wait for each other, and none may wait behind another.
+const CONNECTIONS: (&str, &str) = ("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+
 /// Runs a case in a child process; kills it after `timeout`.
-pub(crate) fn run_in_child(name: &str, kind: MachineKind, full: bool, timeout: Duration) -> Result<()> {
+pub(crate) fn run_in_child(name: &str, kind: MachineKind, extent: Extent, timeout: Duration) -> Result<()> {
     let program = std::env::current_exe().context("finding this program")?;
     let mut command = Command::new(program);
     let device = if kind == MachineKind::Sim { "sim" } else { "cuda" };
-    command.args(["--child", name, "--device", device]).args(full.then_some("--full"));
+    command.args(["--child", name, "--device", device]).args(extent.full.then_some("--full"));
+    command.args(["--ranks-per-gpu", &extent.ranks_per_gpu.to_string()]);
+    command.env(CONNECTIONS.0, CONNECTIONS.1);
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = spawned.context("starting a child process")?;
     let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
@@ -29,8 +35,8 @@ pub(crate) fn run_in_child(name: &str, kind: MachineKind, full: bool, timeout: D
 }
 
 /// What `--child` does.
-pub(crate) fn run_here(name: &str, kind: MachineKind, full: bool) -> ExitCode {
-    match find(name, kind, full).and_then(|case| run(&case, kind, full)) {
+pub(crate) fn run_here(name: &str, kind: MachineKind, extent: Extent) -> ExitCode {
+    match find(name, kind, extent).and_then(|case| run(&case, kind, extent)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");
@@ -40,18 +46,18 @@ pub(crate) fn run_here(name: &str, kind: MachineKind, full: bool) -> ExitCode {
 }
 
 /// Runs a case in this process and looks at what it left.
-pub(crate) fn run(case: &Case, kind: MachineKind, full: bool) -> Result<()> {
-    let context = Context::new(kind, full, case.devices_needed);
+pub(crate) fn run(case: &Case, kind: MachineKind, extent: Extent) -> Result<()> {
+    let context = Context::new(kind, extent, case.ranks_needed);
     (case.run)(&context)?;
     context.finish()
 }
 
-fn find(name: &str, kind: MachineKind, full: bool) -> Result<Case> {
+fn find(name: &str, kind: MachineKind, extent: Extent) -> Result<Case> {
     let gpus = match kind {
         MachineKind::Cuda => symmem::Machine::cuda()?.device_count(),
         MachineKind::Sim => 0,
     };
-    let cases = crate::cases::all(full, gpus);
+    let cases = crate::cases::all(extent, gpus);
     cases.into_iter().find(|case| case.name == name).with_context(|| format!("no case is named {name}"))
 }
 

@@ -1,5 +1,6 @@
 //! What a case is given: machines, and how thorough to be.
 
+use super::{Extent, Host};
 use crate::faulty::{Faulty, faulty};
 use anyhow::{Result, ensure};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,46 +15,47 @@ const SIM_DEVICES: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct Context {
     kind: MachineKind,
-    full: bool,
+    extent: Extent,
     sim_devices: u32,
     opened: Mutex<Vec<(Machine, Option<Arc<SimMachine>>)>>,
 }
 
 impl Context {
-    /// For a case that needs so many devices.
-    pub(crate) fn new(kind: MachineKind, full: bool, devices_needed: u32) -> Self {
-        Self { kind, full, sim_devices: devices_needed.max(SIM_DEVICES), opened: Mutex::default() }
+    /// For a case that needs so many ranks.
+    pub(crate) fn new(kind: MachineKind, extent: Extent, ranks_needed: u32) -> Self {
+        let sim_devices = ranks_needed.max(SIM_DEVICES).div_ceil(extent.ranks_per_gpu);
+        Self { kind, extent, sim_devices, opened: Mutex::default() }
     }
 
     /// A fresh simulated machine, or the GPUs.
-    pub(crate) fn machine(&self) -> Result<Machine> {
+    pub(crate) fn machine(&self) -> Result<Host> {
         self.machine_with(|_| ())
     }
 
     /// As [`Self::machine_with`], for a case that leaves something behind on purpose.
-    pub(crate) fn machine_to_leave(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Machine> {
+    pub(crate) fn machine_to_leave(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Host> {
         let machine = self.machine_with(change)?;
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).pop();
         Ok(machine)
     }
 
     /// As [`Self::machine`]; `change` shapes the simulated machine.
-    pub(crate) fn machine_with(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Machine> {
-        if self.kind == MachineKind::Cuda {
-            return Ok(self.keep(Machine::cuda()?, None));
-        }
-        let sim = self.new_sim(change)?;
-        Ok(self.keep(Machine::from_backend(sim.clone()), Some(sim)))
+    pub(crate) fn machine_with(&self, change: impl FnOnce(&mut SimConfig)) -> Result<Host> {
+        let machine = if self.kind == MachineKind::Cuda {
+            self.keep(Machine::cuda()?, None)
+        } else {
+            let sim = self.new_sim(change)?;
+            self.keep(Machine::from_backend(sim.clone()), Some(sim))
+        };
+        Ok(Host::new(machine, self.extent.ranks_per_gpu))
     }
 
     /// A fresh simulated machine, shaped by `change`, on which calls can be made to fail.
-    pub(crate) fn faulty_machine(
-        &self,
-        change: impl FnOnce(&mut SimConfig),
-    ) -> Result<(Machine, Arc<Faulty>)> {
+    pub(crate) fn faulty_machine(&self, change: impl FnOnce(&mut SimConfig)) -> Result<(Host, Arc<Faulty>)> {
         let sim = self.new_sim(change)?;
         let faulty = faulty(sim.clone());
-        Ok((self.keep(Machine::from_backend(faulty.clone()), Some(sim)), faulty))
+        let machine = self.keep(Machine::from_backend(faulty.clone()), Some(sim));
+        Ok((Host::new(machine, self.extent.ranks_per_gpu), faulty))
     }
 
     /// Lets go of all machines opened so far, once [`Self::finish`] is content with them.
@@ -71,6 +73,9 @@ impl Context {
             ..SimConfig::default()
         };
         change(&mut config);
+        // What a case wants is for each rank.
+        config.device_memory_bytes =
+            config.device_memory_bytes.saturating_mul(self.extent.ranks_per_gpu.into());
         Ok(SimMachine::new(config)?)
     }
 
@@ -86,7 +91,7 @@ impl Context {
 
     /// `brief`, or `full` where thoroughness was asked for.
     pub(crate) fn rounds(&self, brief: usize, full: usize) -> usize {
-        if self.full { full } else { brief }
+        if self.extent.full { full } else { brief }
     }
 
     /// The simulated machine opened last.

@@ -4,12 +4,14 @@
 mod case;
 mod child;
 mod context;
+mod host;
 mod options;
 mod trials;
 
 pub(crate) use case::{Case, RunsOn};
 pub(crate) use context::Context;
-pub(crate) use options::{DeviceChoice, Options};
+pub(crate) use host::Host;
+pub(crate) use options::{DeviceChoice, Extent, Options};
 
 use std::process::ExitCode;
 use symmem::backend::MachineKind;
@@ -34,7 +36,7 @@ pub fn main(no_match: NoMatch) -> ExitCode {
     };
     if let Some(name) = &options.child {
         let kind = if options.device == DeviceChoice::Sim { MachineKind::Sim } else { MachineKind::Cuda };
-        return child::run_here(name, kind, options.full);
+        return child::run_here(name, kind, options.extent);
     }
     if let Some(name) = &options.rank_program {
         let Some(program) = crate::cases::processes::program(name) else {
@@ -44,7 +46,7 @@ pub fn main(no_match: NoMatch) -> ExitCode {
         return crate::processes::run_rank(program);
     }
     let gpus = trials::Gpus::find(options.device);
-    let cases = crate::cases::all(options.full, gpus.count());
+    let cases = crate::cases::all(options.extent, gpus.count());
     let trials = trials::of(cases, &options, &gpus);
     let is_asked_for = |trial: &libtest_mimic::Trial| trials::is_asked_for(trial.name(), &options.arguments);
     if no_match == NoMatch::Fails && !options.arguments.list && !trials.iter().any(is_asked_for) {

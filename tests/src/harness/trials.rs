@@ -1,6 +1,6 @@
 //! From cases to the trials of a run: where each runs, and which are skipped and why.
 
-use super::{Case, DeviceChoice, Options, RunsOn, child};
+use super::{Case, DeviceChoice, Extent, Options, RunsOn, child};
 use anyhow::Result;
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeMap;
@@ -51,17 +51,18 @@ pub(crate) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial>
     let one_at_a_time = Arc::new(Mutex::new(()));
     for case in cases {
         if options.device != DeviceChoice::Cuda || case.runs_on == RunsOn::HostWithoutGpu {
-            let fate = match case.runs_on {
+            let fate = unshared(&case, options.extent).unwrap_or_else(|| match case.runs_on {
                 RunsOn::HostWithoutGpu => without_gpu(),
                 RunsOn::SimMulticast => with_multicast(),
+                RunsOn::GpusInFull => Fate::Skip("it is too much for the simulated machine".into()),
                 _ => Fate::Run,
-            };
-            let (its, full) = (case.clone(), options.full);
+            });
+            let (its, extent) = (case.clone(), options.extent);
             let run = move || match its.runs_on {
                 RunsOn::SimAlone => {
-                    child::run_in_child(&its.name, MachineKind::Sim, full, sim_patience(full))
+                    child::run_in_child(&its.name, MachineKind::Sim, extent, sim_patience(extent.full))
                 }
-                _ => run_on_sim(its, full),
+                _ => run_on_sim(its, extent),
             };
             trials.push(trial(format!("sim::{}", case.name), fate, &mut skipped, run));
         }
@@ -69,13 +70,13 @@ pub(crate) fn of(cases: Vec<Case>, options: &Options, gpus: &Gpus) -> Vec<Trial>
             let fate = Fate::Skip("multicast is tried on the simulated machine alone".into());
             trials.push(trial(format!("cuda::{}", case.name), fate, &mut skipped, || Ok(())));
         }
-        if options.device != DeviceChoice::Sim && case.runs_on == RunsOn::Both {
-            let (name, full, lock) = (case.name.clone(), options.full, one_at_a_time.clone());
+        if options.device != DeviceChoice::Sim && matches!(case.runs_on, RunsOn::Both | RunsOn::GpusInFull) {
+            let (name, extent, lock) = (case.name.clone(), options.extent, one_at_a_time.clone());
             let run = move || {
                 let _alone = lock.lock().unwrap_or_else(PoisonError::into_inner);
-                child::run_in_child(&name, MachineKind::Cuda, full, patience(GPU_TIMEOUT, full))
+                child::run_in_child(&name, MachineKind::Cuda, extent, patience(GPU_TIMEOUT, extent.full))
             };
-            let fate = on_gpus(&case, options.device, gpus);
+            let fate = on_gpus(&case, options, gpus);
             trials.push(trial(format!("cuda::{}", case.name), fate, &mut skipped, run));
         }
     }
@@ -102,15 +103,24 @@ impl Skipped {
     }
 }
 
-fn on_gpus(case: &Case, choice: DeviceChoice, gpus: &Gpus) -> Fate {
+fn on_gpus(case: &Case, options: &Options, gpus: &Gpus) -> Fate {
     match &gpus.found {
-        Err(why) if choice == DeviceChoice::Cuda => Fate::Fail(format!("GPUs were asked for: {why}")),
+        Err(why) if options.device == DeviceChoice::Cuda => Fate::Fail(format!("GPUs were asked for: {why}")),
         Err(why) => Fate::Skip(why.clone()),
-        Ok(found) if *found < case.devices_needed => {
-            Fate::Skip(format!("it needs {} GPUs, {found} found", case.devices_needed))
+        Ok(found) if found * options.extent.ranks_per_gpu < case.ranks_needed => {
+            Fate::Skip(format!("it needs {} GPUs, {found} found", case.ranks_needed))
         }
-        Ok(_) => Fate::Run,
+        Ok(_) if case.runs_on == RunsOn::GpusInFull && !options.extent.full => {
+            Fate::Skip("it takes long; `--full` runs it".into())
+        }
+        Ok(_) => unshared(case, options.extent).unwrap_or(Fate::Run),
     }
+}
+
+/// Why a case does not run where ranks share devices.
+fn unshared(case: &Case, extent: Extent) -> Option<Fate> {
+    let needs_own = extent.ranks_per_gpu > 1 && !case.may_share;
+    needs_own.then(|| Fate::Skip("each of its ranks needs a device of its own".into()))
 }
 
 fn without_gpu() -> Fate {
@@ -163,14 +173,14 @@ fn sim_patience(full: bool) -> Duration {
 }
 
 /// Runs a case on a thread of its own, so that one that hangs is a failure and not a silence.
-fn run_on_sim(case: Case, full: bool) -> Result<()> {
+fn run_on_sim(case: Case, extent: Extent) -> Result<()> {
     let (done, result) = channel();
     let thread = std::thread::Builder::new().name(case.name.clone()).spawn(move || {
-        let outcome = child::run(&case, MachineKind::Sim, full);
+        let outcome = child::run(&case, MachineKind::Sim, extent);
         // Whoever gave up waiting has dropped the receiver.
         drop(done.send(outcome));
     })?;
-    let timeout = sim_patience(full);
+    let timeout = sim_patience(extent.full);
     match result.recv_timeout(timeout) {
         Ok(outcome) => outcome,
         Err(RecvTimeoutError::Timeout) => anyhow::bail!("still running after {} s", timeout.as_secs()),

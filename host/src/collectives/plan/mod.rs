@@ -245,8 +245,10 @@ fn shape(algorithm: Algorithm, bytes: u64, problem: &Problem) -> LaunchShape {
     let slots = bytes.div_ceil(form.slot_bytes).div_ceil(n_parts).max(1);
     let threads_wanted = slots.div_ceil(form.slots_per_thread.into());
     let limit = problem.capabilities.threads.map_or(THREADS_MAX, |threads| threads.next_multiple_of(32));
-    let [threads_min, threads_max] =
-        [form.threads.0, form.threads.1].map(|threads| u64::from(threads.min(limit.clamp(32, THREADS_MAX))));
+    // A barrier takes a thread for each peer.
+    let least = problem.n_ranks.next_multiple_of(32).clamp(32, THREADS_MAX);
+    let [threads_min, threads_max] = [form.threads.0, form.threads.1]
+        .map(|threads| u64::from(threads.min(limit.clamp(least, THREADS_MAX))));
     let small_blocks = threads_wanted.div_ceil(threads_min).min(form.blocks_small.into());
     let threads = threads_wanted.div_ceil(small_blocks).next_multiple_of(32).clamp(threads_min, threads_max);
     let capabilities = &problem.capabilities;
@@ -298,6 +300,7 @@ mod tests {
             let resident = problem.capabilities.blocks_max[0] * (THREADS_MAX / plan.shape.threads);
             prop_assert!(blocks >= 1 && blocks <= resident);
             prop_assert!(plan.shape.threads.is_multiple_of(32) && plan.shape.threads <= THREADS_MAX);
+            prop_assert!(plan.shape.threads >= problem.n_ranks);
             prop_assert!(blocks <= form_of(plan.kernel.algorithm).blocks_max);
             let text = explain(&problem);
             prop_assert!(text.contains(plan.kernel.algorithm.name()));

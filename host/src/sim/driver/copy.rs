@@ -60,7 +60,7 @@ const NO_MODULE: ModuleHandle = ModuleHandle(0);
 
 static KERNEL: LazyLock<Arc<Kernel>> = LazyLock::new(|| {
     let module = ptx::parse(TEXT).expect("the machine knows its own text");
-    Arc::new(module.kernels.into_iter().next().expect("it has a kernel"))
+    module.kernels.into_iter().next().expect("it has a kernel")
 });
 
 impl Driver {

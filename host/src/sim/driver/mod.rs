@@ -5,6 +5,7 @@ mod copy;
 mod event;
 mod graph;
 pub(crate) mod module;
+mod parsed;
 mod replace;
 mod statics;
 mod stream;

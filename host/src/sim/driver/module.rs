@@ -1,12 +1,13 @@
 //! Modules, their kernels, and what a launch of one must look like.
 
+use super::parsed::parse;
 use super::statics::Statics;
 use super::{Driver, find};
 use crate::backend::{FunctionFacts, FunctionHandle, LaunchShape, ModuleHandle};
 use crate::ptx_version::first_cuda;
 use crate::sim::config::SimConfig;
 use crate::sim::memory::Memory;
-use crate::sim::ptx::{self, Kernel};
+use crate::sim::ptx::Kernel;
 use crate::sim::result::{INVALID_VALUE, NO_BINARY_FOR_GPU};
 use crate::{ErrorKind, Result};
 use std::sync::Arc;
@@ -86,7 +87,7 @@ impl Driver {
         text: &str,
         origin: &str,
     ) -> Result<ModuleHandle> {
-        let mut module = ptx::parse(text).map_err(|error| error.with_origin(origin))?;
+        let mut module = parse(text).map_err(|error| error.with_origin(origin))?;
         let needed = first_cuda(module.version);
         if needed > config.driver_version {
             return Err(ErrorKind::DriverTooOld {
@@ -102,7 +103,7 @@ impl Driver {
             return Err(NO_BINARY_FOR_GPU.of("cuModuleLoadData", operand));
         }
         let statics = Statics::place(memory, &mut module, device)?;
-        let kernels = module.kernels.into_iter().map(Arc::new).collect();
+        let kernels = module.kernels;
         let handle = ModuleHandle(self.next_handle());
         self.modules.insert(handle, LoadedModule { device, origin: origin.into(), kernels, statics });
         Ok(handle)

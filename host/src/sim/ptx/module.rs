@@ -11,8 +11,8 @@ pub struct Module {
     pub version: (u32, u32),
     /// `.target sm_NN`, as NN.
     pub target_sm: u32,
-    /// The kernels, in the order of the text.
-    pub kernels: Vec<Kernel>,
+    /// The kernels, in the order of the text. Copies of the module share them.
+    pub kernels: Vec<Arc<Kernel>>,
     /// Variables of `.global` and `.const`. A kernel may run when [`Module::bind_variables`] has placed them.
     pub variables: Vec<Variable>,
 }
@@ -115,16 +115,21 @@ impl std::fmt::Display for Location<'_> {
 impl Module {
     /// The kernel of that name.
     pub fn kernel(&self, name: &str) -> Option<&Kernel> {
-        self.kernels.iter().find(|kernel| kernel.name == name)
+        self.kernels.iter().find(|kernel| kernel.name == name).map(|kernel| &**kernel)
     }
 
     /// Gives every variable an address. `place` is called once for each, in order, and must have filled the memory with
     /// [`Variable::bytes`].
     pub fn bind_variables(&mut self, mut place: impl FnMut(&Variable) -> u64) {
         let addresses: Vec<u64> = self.variables.iter().map(&mut place).collect();
-        for constant in self.kernels.iter_mut().flat_map(|kernel| &mut kernel.constants) {
-            if let Some(index) = constant.variable.take() {
-                constant.value = constant.value.wrapping_add(addresses[index]);
+        if addresses.is_empty() {
+            return;
+        }
+        for kernel in &mut self.kernels {
+            for constant in &mut Arc::make_mut(kernel).constants {
+                if let Some(index) = constant.variable.take() {
+                    constant.value = constant.value.wrapping_add(addresses[index]);
+                }
             }
         }
     }

@@ -3,11 +3,11 @@
 
 use super::windows::{address, works};
 use crate::faulty::Fault;
-use crate::harness::{Case, Context, RunsOn};
+use crate::harness::{Case, Context, Host, RunsOn};
 use crate::rig::Rig;
 use anyhow::{Result, ensure};
 use symmem::sim::{MulticastCall, MulticastFault, SimConfig};
-use symmem::{CommConfig, ErrorKind, Machine, Op, Window};
+use symmem::{CommConfig, ErrorKind, Op, Window};
 
 const N_RANKS: u32 = 3;
 const COUNT: usize = 1024;
@@ -60,7 +60,7 @@ fn has_multicast(rig: &mut Rig) -> Result<()> {
     sums_are_right(rig, &mut windows)
 }
 
-fn machine(context: &Context, change: impl FnOnce(&mut SimConfig)) -> Result<Machine> {
+fn machine(context: &Context, change: impl FnOnce(&mut SimConfig)) -> Result<Host> {
     context.machine_with(|config| {
         config.n_devices = N_RANKS;
         change(config);

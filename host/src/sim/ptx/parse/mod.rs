@@ -71,7 +71,7 @@ impl<'a> ModuleParser<'a> {
         Ok(Module {
             version: self.version.ok_or_else(|| missing(".version"))?,
             target_sm: self.target_sm.ok_or_else(|| missing(".target"))?,
-            kernels,
+            kernels: kernels.into_iter().map(Arc::new).collect(),
             variables: self.variables,
         })
     }

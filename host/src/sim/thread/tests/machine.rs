@@ -107,7 +107,7 @@ impl Environment for Machine {
 pub(crate) fn kernel(body: &str) -> Kernel {
     let text = module_text(body);
     let module = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    module.kernels.into_iter().next().unwrap()
+    (*module.kernels[0]).clone()
 }
 
 /// The text of a module with one kernel of that body.
