@@ -351,18 +351,12 @@ impl fmt::Display for ErrorKind {
             Self::Deadline { what, timeout_ms, missing } => {
                 write!(f, "waited {timeout_ms} ms for {what}; missing ranks: {missing:?}")
             }
-            Self::Timeout { rank, peer, block, step, epoch_expected, epoch_seen } => {
-                write!(f, "rank {rank} waited past its bound for ")?;
-                match *peer {
-                    PEER_UNKNOWN => write!(f, "some rank")?,
-                    peer => write!(f, "rank {peer}")?,
-                }
-                write!(
-                    f,
-                    " ({step}, block {block}, epoch {epoch_expected} expected, {epoch_seen} seen); the communicator is \
-                     poisoned"
-                )
-            }
+            Self::Timeout { rank, peer, block, step, epoch_expected, epoch_seen } => write!(
+                f,
+                "rank {rank} waited past its bound for {} ({step}, block {block}, epoch {epoch_expected} expected, \
+                 {epoch_seen} seen); the communicator is poisoned",
+                late_peer(*peer)
+            ),
             Self::Poisoned { rank, by } => {
                 write!(f, "the communicator of rank {rank} is poisoned: rank {by} gave up waiting")
             }
@@ -387,6 +381,11 @@ fn driver_too_old(
         "the kernels are PTX {}.{}, which needs a driver for CUDA {}.{} or later; this one supports CUDA {}.{}",
         ptx.0, ptx.1, needed.0, needed.1, driver.0, driver.1
     )
+}
+
+/// A peer that did not come, in words.
+fn late_peer(peer: u32) -> String {
+    if peer == PEER_UNKNOWN { "a rank".into() } else { format!("rank {peer}") }
 }
 
 fn partial_overlap(f: &mut fmt::Formatter<'_>, input: (u64, u64), output: (u64, u64)) -> fmt::Result {
