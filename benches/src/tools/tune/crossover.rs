@@ -106,11 +106,14 @@ mod tests {
         crossovers(&SIZES, &columns.iter().map(column).collect::<Vec<_>>()).expect("measured")
     }
 
+    type Times<'a> = &'a [(Algorithm, [f64; 6])];
+    type Crossovers<'a> = &'a [(u64, Algorithm)];
+
     /// Made-up times; 0 is not measured.
     #[test]
     fn intervals_open_only_for_what_lasts() {
         let even = [1.0; 6];
-        let table: [(&[(Algorithm, [f64; 6])], &[(u64, Algorithm)]); 9] = [
+        let table: [(Times, Crossovers); 9] = [
             (&[(Ll, even)], &[(u64::MAX, Ll)]),
             // The lead of 1 at 4 KiB is lost in the middle of the way to −1 at 8 KiB.
             (

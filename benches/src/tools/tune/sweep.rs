@@ -94,8 +94,8 @@ fn algorithms(team: &mut Team, case: &Case) -> Vec<Algorithm> {
 pub(super) fn settings(case: &Case) -> Settings {
     let (iterations, replays) = match case.bytes_total() {
         ..=0x1_0000 => (20, 10),
-        ..=0x20_0000 => (20, 5),
-        ..=0x200_0000 => (10, 3),
+        0x1_0001..=0x20_0000 => (20, 5),
+        0x20_0001..=0x200_0000 => (10, 3),
         _ => (4, 2),
     };
     Settings {
@@ -166,11 +166,13 @@ mod tests {
         assert!(error.contains("--budget-s"), "{error}");
     }
 
+    type Times<'a> = &'a [Option<f64>];
+
     #[test]
     fn only_what_falls_behind_is_left_out() {
         let large = [1 << 20, 2 << 20];
         let small = [1 << 18, 1 << 19];
-        let table: [(&[Option<f64>], &[u64], bool); 8] = [
+        let table: [(Times, &[u64], bool); 8] = [
             (&[], &[], false),
             (&[Some(9.0)], &[1 << 20], false),
             (&[Some(2.5), Some(2.6)], &large, true),
