@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use symmem_builder::BuildError;
 use symmem_builder::output::publish;
 use symmem_builder::select::divide;
-use symmem_device::kernels::{KERNELS, KernelSet};
+use symmem_device::kernels::{KERNELS, KernelSet, check_kernels};
 
 const READY_DIR: &str = "SYMMEM_PTX_DIR";
 /// Build scripts are compiled without optimisation: more would cost seconds and save little.
@@ -67,13 +67,10 @@ fn embed(modules: &[Module], out_dir: &Path) -> Result<(), BuildError> {
     let mut table = String::from("&[\n");
     for Module { sm, version, text } in modules {
         let sets: Vec<KernelSet> = KernelSet::all_for(*sm).collect();
-        let set_of: HashMap<&str, usize> = KERNELS
-            .iter()
-            .filter_map(|kernel| {
-                let at = sets.iter().position(|&set| set == KernelSet::of(kernel))?;
-                Some((kernel.name, at))
-            })
-            .collect();
+        let names = KERNELS.iter().map(|kernel| (kernel.name, KernelSet::of(kernel)));
+        let names = names.chain(check_kernels(*sm).map(|(name, _)| (name, KernelSet::BYTES)));
+        let place = |(name, its)| Some((name, sets.iter().position(|&set| set == its)?));
+        let set_of: HashMap<&str, usize> = names.filter_map(place).collect();
         let texts = divide(text, sets.len(), |name| set_of.get(name).copied());
         for (&set, text) in sets.iter().zip(texts) {
             let file = format!("{}.z", file_name(*sm).replace(".ptx", &format!("_{}.ptx", sets::name(set))));

@@ -33,13 +33,15 @@ pub(crate) struct Shape {
     pub(crate) is_patient: bool,
     /// Threads of a block.
     pub(crate) threads: u32,
+    /// Whether calls are checked.
+    pub(crate) is_checked: bool,
 }
 
 impl Shape {
     /// What a program needs.
     pub(crate) fn of(program: &Program, n_ranks: u32) -> Self {
         let is_patient = program.launched == Launched::Absent;
-        Self { n_ranks, is_patient, threads: program.threads }
+        Self { n_ranks, is_patient, threads: program.threads, is_checked: program.is_checked }
     }
 }
 
@@ -57,7 +59,7 @@ pub(crate) struct Bed {
 impl Bed {
     /// A bed of that shape, whose ranks use `algorithm` wherever they can.
     pub(crate) fn new(shape: Shape, algorithm: Algorithm) -> Result<Self> {
-        let Shape { n_ranks, is_patient, threads } = shape;
+        let Shape { n_ranks, is_patient, threads, is_checked } = shape;
         let sim = SimMachine::new(SimConfig {
             n_devices: n_ranks,
             device_memory_bytes: 256 << 20,
@@ -74,6 +76,7 @@ impl Bed {
             ctas: Some(BLOCKS),
             threads: Some(threads),
             dtypes: vec![Dtype::F32],
+            check: Some(is_checked),
             ..CommConfig::default()
         };
         let comms = Comm::init_all_with(&devices, &config)?;

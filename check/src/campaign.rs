@@ -4,6 +4,7 @@ use crate::bed::{BLOCKS, Bed, Shape};
 use crate::cli::KindChoice;
 use crate::finding::Finding;
 use crate::program::{self, N_QUICK, PROGRAMS};
+use crate::select::Subject;
 use crate::subject::Run;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -53,15 +54,24 @@ impl Campaign {
         }
     }
 
-    /// All runs of a kernel, until one finds something.
-    pub(crate) fn check(&self, kernel: &KernelSpec, beds: &mut Beds) -> Result<Outcome> {
+    /// As [`Self::run`], of the program that a subject has to itself, if it has one.
+    pub(crate) fn run_of(&self, subject: &Subject, n_ranks: u32, seed: u64) -> Run {
+        let run = self.run(subject.kernel.name, n_ranks, seed);
+        match subject.program {
+            Some(program) => Run { program: program.name.into(), ..run },
+            None => run,
+        }
+    }
+
+    /// All runs of a subject, until one finds something.
+    pub(crate) fn check(&self, subject: &Subject, beds: &mut Beds) -> Result<Outcome> {
         let started = Instant::now();
         let mut n_runs = 0;
         for &n_ranks in &self.ranks {
             for seed in 0..self.seeds {
-                let run = self.run(kernel.name, n_ranks, seed);
+                let run = self.run_of(subject, n_ranks, seed);
                 n_runs += 1;
-                if let Some(finding) = beds.run(&run, kernel)? {
+                if let Some(finding) = beds.run(&run, subject.kernel)? {
                     return Ok(Outcome { n_runs, finding: Some(finding), time: started.elapsed() });
                 }
             }

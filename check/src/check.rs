@@ -3,11 +3,12 @@
 use crate::campaign::{Beds, Campaign, Outcome, in_parallel};
 use crate::cli::{CheckArgs, KindChoice};
 use crate::finding::Finding;
+use crate::select::Subject;
 use crate::subject::Run;
 use crate::{mutants, select, user};
 use anyhow::{Context, Result, bail};
 use std::time::Instant;
-use symmem_device::kernels::{KERNELS, KernelSpec};
+use symmem_device::kernels::KERNELS;
 
 /// Seeds, unless they are asked for.
 const SEEDS: u64 = 12;
@@ -24,13 +25,13 @@ pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
     if args.mutants {
         return mutants::run(args);
     }
-    let kernels = select::kernels(&args.kernels)?;
+    let subjects = select::subjects(&args.kernels)?;
     let campaign = campaign(args);
     if args.list {
-        kernels.iter().for_each(|kernel| println!("{}", kernel.name));
+        subjects.iter().for_each(|subject| println!("{}", subject.name));
         return Ok(true);
     }
-    check(&campaign, &kernels, jobs(args))
+    check(&campaign, &subjects, jobs(args))
 }
 
 /// What the arguments ask for.
@@ -51,14 +52,14 @@ pub(crate) fn jobs(args: &CheckArgs) -> usize {
     args.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize)
 }
 
-fn check(campaign: &Campaign, kernels: &[&'static KernelSpec], jobs: usize) -> Result<bool> {
+fn check(campaign: &Campaign, subjects: &[Subject], jobs: usize) -> Result<bool> {
     let started = Instant::now();
     let (mut findings, mut failures, mut n_runs) = (Vec::new(), Vec::new(), 0);
     println!("{}", head());
-    let work = |kernel: &&'static KernelSpec, beds: &mut Beds| campaign.check(kernel, beds);
-    in_parallel(kernels, jobs, work, |kernel, outcome| match outcome {
+    let work = |subject: &Subject, beds: &mut Beds| campaign.check(subject, beds);
+    in_parallel(subjects, jobs, work, |subject, outcome| match outcome {
         Ok(outcome) => {
-            println!("{}", line(kernel.name, campaign, &outcome));
+            println!("{}", line(subject.name, campaign, &outcome));
             n_runs += outcome.n_runs;
             findings.extend(outcome.finding);
         }
@@ -67,7 +68,7 @@ fn check(campaign: &Campaign, kernels: &[&'static KernelSpec], jobs: usize) -> R
     findings.iter().for_each(print_finding);
     println!(
         "# {} kernels, {n_runs} runs, {} findings, {:.1} s",
-        kernels.len(),
+        subjects.len(),
         findings.len(),
         started.elapsed().as_secs_f64()
     );

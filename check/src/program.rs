@@ -9,13 +9,18 @@ use symmem_tests::reference;
 /// Ranges of each rank's window that operations read and write.
 pub(crate) const REGIONS: usize = 3;
 /// Bytes of one rank's input, at most.
-const INPUT_BYTES_MAX: u64 = 4096;
+const INPUT_BYTES_MAX: u64 = 16 << 10;
 /// A few words.
 const SMALL: u64 = 40;
 /// Several rounds of LL packets for each of two blocks, of 32 threads or, where it is ragged, of 96. In the last round
 /// some threads have nothing to wait for.
 const LARGE: u64 = 2368;
+/// The same for kernels that push into scratch, in bytes of each rank's part: four rounds, the last of them short, of the
+/// packs that two blocks of 32 threads move at once, if each has one in flight.
+const LARGE_PUSHED: u64 = 2 * 32 * 16 * 13 / 4;
 
+/// Of so many words of 8 bytes one is all ones, where that means something.
+const WORDS_PER_POISON: usize = 16;
 /// Where epochs stand before a run that crosses their wrap.
 const NEAR_THE_END: u32 = u32::MAX - 2;
 
@@ -29,6 +34,8 @@ pub(crate) struct Program {
     pub(crate) launched: Launched,
     /// Threads of a block.
     pub(crate) threads: u32,
+    /// Whether calls are checked.
+    pub(crate) is_checked: bool,
     steps: &'static [Step],
 }
 
@@ -66,12 +73,13 @@ const fn ragged(from: usize, to: usize, bytes: u64) -> Step {
 
 /// All programs. Each operation reads what an earlier one wrote, and no host waits between them: one that ends too early
 /// shows in the next.
-pub(crate) const PROGRAMS: [Program; 6] = [
+pub(crate) const PROGRAMS: [Program; 7] = [
     Program {
         name: "chain",
         epoch: 0,
         launched: Launched::OneByOne,
         threads: 32,
+        is_checked: false,
         steps: &[
             step(0, 1, LARGE),
             step(1, 2, LARGE),
@@ -85,6 +93,7 @@ pub(crate) const PROGRAMS: [Program; 6] = [
         epoch: 0,
         launched: Launched::OneByOne,
         threads: 32,
+        is_checked: false,
         steps: &[
             step(0, 1, SMALL),
             step(1, 0, SMALL),
@@ -100,6 +109,7 @@ pub(crate) const PROGRAMS: [Program; 6] = [
         launched: Launched::OneByOne,
         // No divisor of the slots of a bank: a slot is received by one thread and zeroed by another.
         threads: 96,
+        is_checked: false,
         steps: &[step(0, 1, SMALL), ragged(1, 0, LARGE), ragged(0, 1, LARGE), step(1, 1, SMALL)],
     },
     Program {
@@ -107,6 +117,7 @@ pub(crate) const PROGRAMS: [Program; 6] = [
         epoch: 0,
         launched: Launched::Graph { replays: 2 },
         threads: 32,
+        is_checked: false,
         steps: &[ragged(0, 1, 600), ragged(1, 0, SMALL)],
     },
     Program {
@@ -114,6 +125,7 @@ pub(crate) const PROGRAMS: [Program; 6] = [
         epoch: 0,
         launched: Launched::Late,
         threads: 32,
+        is_checked: false,
         steps: &[step(0, 1, 600), step(1, 2, SMALL)],
     },
     Program {
@@ -121,14 +133,26 @@ pub(crate) const PROGRAMS: [Program; 6] = [
         epoch: 0,
         launched: Launched::Absent,
         threads: 32,
+        is_checked: false,
         steps: &[step(0, 1, SMALL), step(1, 2, SMALL)],
+    },
+    Program {
+        name: "checked",
+        epoch: 0,
+        launched: Launched::Graph { replays: 2 },
+        threads: 32,
+        is_checked: true,
+        steps: &[step(0, 1, SMALL), ragged(1, 0, SMALL), step(0, 2, SMALL)],
     },
 ];
 
-/// The first so many programs are for all runs; the rest takes much longer, since the waits of kernels are long.
+/// The first so many programs are for all runs. One takes much longer, since the waits of kernels are long; one is for the
+/// kernels around a collective that is checked.
 pub(crate) const N_QUICK: usize = 5;
 /// The program in which kernels give up.
 pub(crate) const GIVING_UP: &Program = &PROGRAMS[N_QUICK];
+/// The program in which calls are checked.
+pub(crate) const CHECKED: &Program = &PROGRAMS[N_QUICK + 1];
 
 /// The program of that name.
 pub(crate) fn find(name: &str) -> Option<&'static Program> {
@@ -141,12 +165,23 @@ pub(crate) struct Types {
     pub(crate) collective: Collective,
     pub(crate) dtype: Dtype,
     pub(crate) op: Option<Op>,
+    /// Whether the data are pushed into scratch, in rounds.
+    is_pushed: bool,
 }
 
 impl Types {
     pub(crate) fn of(kernel: &KernelSpec) -> Self {
         let dtype = kernel.dtype.unwrap_or(Dtype::F32);
-        Self { collective: kernel.collective, dtype, op: kernel.op }
+        let is_pushed = matches!(kernel.algorithm, Algorithm::TwoShotPush | Algorithm::Push);
+        Self { collective: kernel.collective, dtype, op: kernel.op, is_pushed }
+    }
+
+    /// Bytes of a large message, or of each part of it.
+    fn large_bytes(self, n_ranks: u32) -> u64 {
+        let parts = if self.collective == Collective::AllReduce { u64::from(n_ranks) } else { 1 };
+        // Packs that a thread has in flight: more of wide elements.
+        let packs = self.dtype.bytes().min(4);
+        if self.is_pushed { LARGE_PUSHED * packs * parts } else { LARGE }
     }
 }
 
@@ -174,7 +209,8 @@ impl Program {
         let call = |step: &Step| {
             let unit = types.dtype.bytes();
             let shift = if step.ragged { unit } else { 0 };
-            let count = step.bytes / unit + u64::from(step.ragged);
+            let bytes = if step.bytes == LARGE { types.large_bytes(n_ranks) } else { step.bytes };
+            let count = bytes / unit + u64::from(step.ragged);
             let at = |region: usize| region as u64 * region_bytes(n_ranks) + shift;
             let (mut input, mut output) = (at(step.from), at(step.to));
             let part = if step.from == step.to { u64::from(rank) * count * unit } else { 0 };
@@ -228,5 +264,14 @@ pub(crate) fn first_content(algorithm: Algorithm, dtype: Dtype, n_ranks: u32) ->
     let values = if is_ordered { Values::Plain } else { Values::Whole };
     let mut random = Random::new(1);
     let count = REGIONS as u64 * region_bytes(n_ranks) / dtype.bytes();
-    (0..n_ranks).map(|_| random.elements(dtype, values, count as usize)).collect()
+    let mut windows: Vec<_> = (0..n_ranks).map(|_| random.elements(dtype, values, count as usize)).collect();
+    if matches!(algorithm, Algorithm::Sentinel | Algorithm::SentinelTwoShot) {
+        windows.iter_mut().for_each(|window| add_poison(window));
+    }
+    windows
+}
+
+/// Puts words of all ones in a window, which sentinel slots hold when nothing is in them.
+fn add_poison(window: &mut [u8]) {
+    window.chunks_exact_mut(size_of::<u64>()).step_by(WORDS_PER_POISON).for_each(|word| word.fill(0xff));
 }

@@ -1,22 +1,40 @@
 //! Which kernels a command line means.
 
+use crate::program::{CHECKED, Program};
 use anyhow::{Result, ensure};
-use symmem_device::kernels::{KERNELS, KernelSpec};
+use symmem_device::kernels::{CHECK_ENTER, KERNELS, KernelSpec};
 
-/// The kernels of the table whose names have one of the patterns in them, in the table's order; all if there is none.
+/// The kernel that the kernels of the check stand around while they are tried themselves.
+const CHECKED_KERNEL: &str = "symmem_all_reduce_ll_f32_sum";
+
+/// What is checked: a kernel of the table, or the kernels around one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject {
+    pub(crate) name: &'static str,
+    pub(crate) kernel: &'static KernelSpec,
+    /// The one program that it is run in, if not in all.
+    pub(crate) program: Option<&'static Program>,
+}
+
+/// What of all there is has one of the patterns in its name, in the table's order, the check of calls last; all if there is
+/// no pattern.
 ///
 /// # Errors
 ///
 /// A pattern that no name matches.
-pub(crate) fn kernels(patterns: &[String]) -> Result<Vec<&'static KernelSpec>> {
+pub(crate) fn subjects(patterns: &[String]) -> Result<Vec<Subject>> {
+    let mut all: Vec<_> =
+        KERNELS.iter().map(|kernel| Subject { name: kernel.name, kernel, program: None }).collect();
+    let around = KERNELS.iter().find(|kernel| kernel.name == CHECKED_KERNEL);
+    let kernel = around.expect("the table has the kernel that most calls take");
+    all.push(Subject { name: CHECK_ENTER, kernel, program: Some(CHECKED) });
     for pattern in patterns {
-        let is_known = KERNELS.iter().any(|kernel| matches(pattern, kernel.name));
+        let is_known = all.iter().any(|subject| matches(pattern, subject.name));
         ensure!(is_known, "no kernel's name has `{pattern}` in it; `cargo xtask check --list` names all");
     }
-    let chosen = |kernel: &&KernelSpec| {
-        patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, kernel.name))
-    };
-    Ok(KERNELS.iter().filter(chosen).collect())
+    let is_meant = |name| patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, name));
+    all.retain(|subject| is_meant(subject.name));
+    Ok(all)
 }
 
 /// Whether the parts between the pattern's `*` come one after another; without a `*`, anywhere in the name.
@@ -48,7 +66,8 @@ mod tests {
 
     #[test]
     fn every_pattern_must_mean_something() {
-        assert_eq!(kernels(&[]).expect("all").len(), KERNELS.len());
-        assert!(kernels(&["gather".into(), "scatter".into()]).is_err());
+        assert_eq!(subjects(&[]).expect("all").len(), KERNELS.len() + 1);
+        assert_eq!(subjects(&["check".into()]).expect("the check of calls").len(), 1);
+        assert!(subjects(&["gather".into(), "scatterer".into()]).is_err());
     }
 }

@@ -8,6 +8,8 @@ use core::mem::{offset_of, size_of};
 
 /// Blocks that may meet at the barrier: the largest grid of a barrier kernel.
 pub const BARRIER_BLOCKS_MAX: u32 = 256;
+/// Words for each rank that the check of calls has.
+const CHECK_PLACES: u64 = 8;
 /// Blocks that own LL slots: the largest grid of a kernel of LL packets.
 pub const LL_BLOCKS_MAX: u32 = 128;
 /// Blocks that own sentinel slots: the largest grid of a kernel that sends them.
@@ -77,6 +79,17 @@ pub struct CollectiveArgs {
     pub root: u16,
 }
 
+/// Arguments of the kernels around a collective that is checked ([`crate::kernels::CHECK_ENTER`]).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(Pod, Zeroable))]
+pub struct CheckArgs {
+    /// The communicator.
+    pub comm: DevComm,
+    /// Stands for all that is equal on all ranks in a call.
+    pub call: u64,
+}
+
 /// `FaultRecord::state`: nothing happened.
 pub const STATE_OK: u32 = 0;
 /// `FaultRecord::state`: a wait of this rank ran past its bound.
@@ -85,6 +98,11 @@ pub const STATE_TIMEOUT: u32 = 1;
 pub const STATE_POISONED: u32 = 2;
 /// `FaultRecord::state`: the host raised the abort word.
 pub const STATE_ABORTED: u32 = 3;
+
+/// `FaultRecord::state`: `peer` called something else than this rank; `calls` says what.
+pub const STATE_MISMATCHED: u32 = 4;
+/// `FaultRecord::state`: an operation began on this rank while another was under way.
+pub const STATE_CONCURRENT: u32 = 5;
 
 /// `FaultRecord::step`: waiting for a peer at a barrier on entry.
 pub const STEP_BARRIER_ENTRY: u32 = 1;
@@ -96,9 +114,10 @@ pub const STEP_RECEIVE: u32 = 3;
 pub const STEP_ENTRY: u32 = 4;
 /// `FaultRecord::step`: waiting at the barrier behind which pushed data are there.
 pub const STEP_BARRIER_PUSHED: u32 = 5;
-
 /// `FaultRecord::step`: waiting at the barrier before or behind copies.
 pub const STEP_BARRIER_COPIES: u32 = 6;
+/// `FaultRecord::step`: waiting to hear what a peer calls.
+pub const STEP_CHECK: u32 = 7;
 
 /// `FaultRecord::peer`: one that the waiting rank cannot tell, since a barrier by multicast counts arrivals.
 pub const PEER_UNKNOWN: u32 = u32::MAX;
@@ -126,8 +145,10 @@ pub struct FaultRecord {
     pub epoch_seen: u32,
     /// Written by the host, read by the device: other than 0 ends every wait.
     pub abort: u32,
+    /// What this rank and `peer` called, where that differs.
+    pub calls: [u64; 2],
     /// Fills the cache line.
-    pub reserved: [u32; 8],
+    pub reserved: [u32; 4],
 }
 
 /// Start of `DevBase`, at offset 0 of every rank's part of the symmetric space.
@@ -161,6 +182,10 @@ pub struct DevBaseHeader {
 /// | multicast barrier epochs | `u32[BARRIER_BLOCKS_MAX]` | this rank's block |
 /// | multicast barrier inboxes | `u32[BARRIER_BLOCKS_MAX]` | all ranks, by multicast |
 /// | multicast LL epochs | `u32[LL_BLOCKS_MAX]` | this rank's block |
+/// | check: barrier epoch | `u32`, in the place of `u32[n_ranks]` | this rank |
+/// | check: busy mark | `u32`, in the place of `u32[n_ranks]` | this rank |
+/// | check: barrier inboxes | `u32[2][n_ranks]`, the first half | the sender |
+/// | check: calls | `u64[2][n_ranks]` | the sender |
 /// | LL slots | `[LL_BLOCKS_MAX][LL_BANKS][n_ranks][slots]` × 16 bytes | the sender |
 /// | 128-bit LL slots | as LL slots | the sender |
 /// | multicast LL slots | as LL slots, fewer | the sender, by multicast |
@@ -233,6 +258,31 @@ impl DevBaseLayout {
     #[inline(always)]
     pub const fn ll_mc_epoch_offset(self, block: u32) -> u64 {
         self.mc_barrier_inbox_offset(BARRIER_BLOCKS_MAX) + block as u64 * 4
+    }
+
+    /// Offset of the epoch of the barrier at which the ranks meet before a collective that is checked.
+    #[inline(always)]
+    pub const fn check_epoch_offset(self) -> u64 {
+        self.check_offset(0)
+    }
+
+    /// Offset of the word that is 1 while a collective that is checked is under way on this rank.
+    #[inline(always)]
+    pub const fn check_busy_offset(self) -> u64 {
+        self.check_offset(1)
+    }
+
+    /// Offset of the word in which `sender` tells that it has arrived at that barrier.
+    #[inline(always)]
+    pub const fn check_inbox_offset(self, sender: u32) -> u64 {
+        self.check_offset(2) + sender as u64 * 4
+    }
+
+    /// Offset of the word in which `sender` says what it calls, in the bank of `epoch`.
+    #[inline(always)]
+    pub const fn check_call_offset(self, epoch: u32, sender: u32) -> u64 {
+        let bank = epoch as u64 & 1;
+        self.check_offset(4) + (bank * self.n_ranks as u64 + sender as u64) * 8
     }
 
     /// Slots in which one sender reaches one block in one epoch by multicast.
@@ -328,8 +378,14 @@ impl DevBaseLayout {
         if self.n_ranks > 1 { self.n_ranks as u64 - 1 } else { 1 }
     }
 
+    #[inline(always)]
     const fn ll_offset(self) -> u64 {
-        self.ll_mc_epoch_offset(LL_BLOCKS_MAX).next_multiple_of(128)
+        self.check_offset(CHECK_PLACES).next_multiple_of(128)
+    }
+
+    #[inline(always)]
+    const fn check_offset(self, place: u64) -> u64 {
+        self.ll_mc_epoch_offset(LL_BLOCKS_MAX) + place * self.n_ranks as u64 * 4
     }
 
     const fn ll_slot(self, block: u32, epoch: u32, sender: u32) -> u64 {
@@ -346,10 +402,13 @@ const _: () = {
     assert!(offset_of!(CollectiveArgs, len_bytes) == 56);
     assert!(offset_of!(CollectiveArgs, root) == 78);
     assert!(DevBaseLayout::new(1).scratch_packs() <= u16::MAX as u32);
+    assert!(size_of::<CheckArgs>() == 48);
     assert!(size_of::<FaultRecord>() == 64);
+    assert!(offset_of!(FaultRecord, calls) == 32);
     assert!(offset_of!(FaultRecord, abort) == 28);
     assert!(size_of::<DevBaseHeader>() == 64);
     assert!(offset_of!(DevBaseHeader, timeout_ns) == 8);
     assert!(DevBaseLayout::new(8).zeroed_bytes() <= 64 << 20);
+    assert!(DevBaseLayout::new(3).check_call_offset(0, 0).is_multiple_of(8));
     assert!(DevBaseLayout::new(8).zeroed_bytes().is_multiple_of(128));
 };

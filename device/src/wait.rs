@@ -98,9 +98,23 @@ impl Watch {
         }
     }
 
+    /// Gives up for what was found, one of the `STATE_*` values, unless the thread has already.
+    #[inline(always)]
+    pub fn refuse(&mut self, state: u32, found: Awaited) {
+        if self.is_well() {
+            self.give_up(state, found, 0);
+        }
+    }
+
     /// Ends a kernel: the first thread of the rank that gave up tells the host and poisons every rank.
     #[inline(always)]
     pub fn leave(self) {
+        self.leave_with(|_| ());
+    }
+
+    /// As [`Self::leave`]; `write_more` writes more of the record, whose address it is given.
+    #[inline(always)]
+    pub fn leave_with(self, write_more: impl FnOnce(u64)) {
         if self.state == STATE_OK {
             return;
         }
@@ -108,6 +122,7 @@ impl Watch {
         // SAFETY: `DevBase` of every rank and the record are mapped for this device.
         unsafe {
             if ptx::atom_relaxed_gpu_cas_b32(claim, STATE_OK, self.state) == STATE_OK {
+                write_more(self.record);
                 self.write_record();
                 self.poison_all();
             }

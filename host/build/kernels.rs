@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use symmem_builder::check::{KernelRule, Rules, check};
 use symmem_builder::{BuildError, Builder, Lto};
-use symmem_device::kernels::{KERNELS, THREADS_MAX};
+use symmem_device::kernels::{KERNELS, Promise, THREADS_MAX, check_kernels};
 
 /// The compute capabilities that the crate carries PTX for: 89 with only what 80 has not, 90 with all.
 pub(crate) const SMS: [u32; 3] = [80, 89, 90];
@@ -68,13 +68,16 @@ fn checked(sm: u32, text: String, origin: &Path, remedy: &str) -> Result<Module,
     Ok(Module { sm, version: parsed.version, text })
 }
 
-/// Every kernel of the table that is compiled for `sm` is there and keeps its promises.
+/// Every kernel that is compiled for `sm` is there and keeps its promises.
 fn rules(sm: u32) -> Rules {
     let kernels = KERNELS.iter().filter(|kernel| kernel.is_compiled_for(sm));
-    kernels.fold(Rules::collective(), |rules, kernel| {
-        let promises = kernel.promises(sm);
-        rules.kernel(promises.fold(KernelRule::new(kernel.name), |rule, promise| {
-            rule.has(promise.instruction, promise.at_least, promise.at_most)
-        }))
+    let rules = kernels.map(|kernel| rule(kernel.name, kernel.promises(sm)));
+    let rules = rules.chain(check_kernels(sm).map(|(name, promises)| rule(name, promises)));
+    rules.fold(Rules::collective(), Rules::kernel)
+}
+
+fn rule(name: &str, promises: impl Iterator<Item = &'static Promise>) -> KernelRule {
+    promises.fold(KernelRule::new(name), |rule, promise| {
+        rule.has(promise.instruction, promise.at_least, promise.at_most)
     })
 }

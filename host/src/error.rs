@@ -200,6 +200,22 @@ pub enum ErrorKind {
         /// The epoch found.
         epoch_seen: u32,
     },
+    /// Two ranks called different collectives, or one with different arguments. Found where calls are checked.
+    Mismatched {
+        /// The rank that found it.
+        rank: u32,
+        /// The other.
+        peer: u32,
+        /// What the rank called.
+        called: String,
+        /// What the other called.
+        peer_called: String,
+    },
+    /// Two operations of one communicator were under way at once on a rank. Found where calls are checked.
+    Concurrent {
+        /// The rank.
+        rank: u32,
+    },
     /// The communicator is unusable since a peer gave up.
     Poisoned {
         /// This rank.
@@ -357,8 +373,18 @@ impl fmt::Display for ErrorKind {
                  {epoch_seen} seen); the communicator is poisoned",
                 late_peer(*peer)
             ),
+            Self::Mismatched { rank, peer, called, peer_called } => write!(
+                f,
+                "rank {rank} called {called}, but rank {peer} called {peer_called}; all ranks must call the same in the \
+                 same order; the communicator is poisoned"
+            ),
+            Self::Concurrent { rank } => write!(
+                f,
+                "an operation began on rank {rank} while another of the same communicator was under way; order replays \
+                 of graphs on different streams by events; the communicator is poisoned"
+            ),
             Self::Poisoned { rank, by } => {
-                write!(f, "the communicator of rank {rank} is poisoned: rank {by} gave up waiting")
+                write!(f, "the communicator of rank {rank} is poisoned: rank {by} gave up")
             }
             Self::Aborted { rank } => write!(f, "the communicator of rank {rank} was aborted"),
             Self::Capture { what } => write!(f, "{what}"),

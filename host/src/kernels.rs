@@ -8,8 +8,10 @@ use crate::stream::Stream;
 use crate::{Error, ErrorKind, Result};
 use bytemuck::bytes_of;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use symmem_device::abi::CollectiveArgs;
-use symmem_device::kernels::{Collective, Dtype, KERNELS, KernelSpec, Op, WAITS_ITSELF_SM_MIN};
+use symmem_device::abi::{CheckArgs, CollectiveArgs};
+use symmem_device::kernels::{
+    CHECK_ENTER, CHECK_LEAVE, CHECK_THREADS, Collective, Dtype, KERNELS, KernelSpec, Op, WAITS_ITSELF_SM_MIN,
+};
 
 /// Most threads per block that any kernel is launched with.
 pub(crate) use symmem_device::kernels::THREADS_MAX;
@@ -27,6 +29,8 @@ pub(crate) struct Kernels {
     n_sharers: u32,
     /// Each kernel of the table, at its place there.
     ready: Box<[OnceLock<Ready>]>,
+    /// The kernels before and behind a collective that is checked.
+    check: OnceLock<[FunctionHandle; 2]>,
     modules: Mutex<Vec<Module>>,
 }
 
@@ -44,6 +48,8 @@ pub(crate) struct LoadedSet {
     module: Module,
     /// Kernels by their place in the table.
     functions: Vec<(usize, FunctionHandle)>,
+    /// The kernels of the check, if they are with these.
+    check: Option<[FunctionHandle; 2]>,
     /// Blocks of [`THREADS_MAX`] threads of each that are resident at once on this rank's share of the device.
     pub(crate) blocks_max: Vec<u32>,
 }
@@ -81,6 +87,7 @@ impl Kernels {
             n_multiprocessors: facts.n_multiprocessors,
             n_sharers,
             ready: KERNELS.iter().map(|_| OnceLock::new()).collect(),
+            check: OnceLock::new(),
             modules: Mutex::default(),
         })
     }
@@ -109,6 +116,9 @@ impl Kernels {
             for ((place, function), &blocks_max) in set.functions.into_iter().zip(&mut blocks_max) {
                 // A set is loaded once, by the one worker.
                 let _first = self.ready[place].set(Ready { function, blocks_max });
+            }
+            if let Some(check) = set.check {
+                let _first = self.check.set(check);
             }
             self.lock().push(set.module);
         }
@@ -144,9 +154,32 @@ impl Kernels {
         shape: LaunchShape,
         args: &CollectiveArgs,
     ) -> Result<()> {
-        // Such a kernel takes room, which ranks on the same device may need to end the one before it.
-        let waits_itself = self.ptx_sm >= WAITS_ITSELF_SM_MIN && self.n_sharers == 1;
+        let waits_itself = self.wait_themselves();
         self.launch_in_order(spec, stream, LaunchShape { waits_itself, ..shape }, args)
+    }
+
+    /// Launches the kernel of the check before a collective.
+    pub(crate) fn check_enter(&self, stream: &Stream, args: &CheckArgs) -> Result<()> {
+        self.launch_check(0, stream, args)
+    }
+
+    /// Launches the kernel of the check behind it.
+    pub(crate) fn check_leave(&self, stream: &Stream, args: &CheckArgs) -> Result<()> {
+        self.launch_check(1, stream, args)
+    }
+
+    fn launch_check(&self, which: usize, stream: &Stream, args: &CheckArgs) -> Result<()> {
+        let function =
+            self.check.get().expect("every communicator loads the kernels that do not reduce")[which];
+        let waits_itself = self.wait_themselves();
+        let shape = LaunchShape { blocks: 1, threads: CHECK_THREADS, shared_bytes: 0, waits_itself };
+        self.device.machine().backend().launch(stream.handle(), function, shape, bytes_of(args))
+    }
+
+    /// Whether kernels are launched early, since they wait by themselves for what is before them. Such a kernel takes room,
+    /// which ranks on the same device may need to end the one before it.
+    fn wait_themselves(&self) -> bool {
+        self.ptx_sm >= WAITS_ITSELF_SM_MIN && self.n_sharers == 1
     }
 
     /// Launches one kernel in the order of the stream.
@@ -184,7 +217,11 @@ impl Kernels {
             let hint = "it has no room for a block of each, and every rank waits for all others".into();
             return Err(ErrorKind::Unsupported { what, hint }.into());
         }
-        Ok(LoadedSet { module, functions, blocks_max })
+        let check = (set == KernelSet::BYTES).then_some([CHECK_ENTER, CHECK_LEAVE]);
+        let check = check.map(|[enter, leave]| {
+            Ok::<_, Error>([backend.function(handle, enter)?, backend.function(handle, leave)?])
+        });
+        Ok(LoadedSet { module, functions, check: check.transpose()?, blocks_max })
     }
 
     fn not_prepared(&self, spec: &KernelSpec) -> Error {

@@ -23,6 +23,7 @@ pub mod collectives;
 pub mod comm;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+mod digest;
 pub mod element;
 mod environment;
 pub mod error;

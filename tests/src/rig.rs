@@ -20,6 +20,12 @@ pub(crate) fn every_op() -> CommConfig {
     CommConfig { ops: Op::ALL.to_vec(), ..CommConfig::default() }
 }
 
+/// Default settings without the check of calls: for cases about what the kernels of the collectives themselves do, and for
+/// long ones.
+pub(crate) fn unchecked() -> CommConfig {
+    CommConfig { check: Some(false), ..CommConfig::default() }
+}
+
 /// The collectives with the algorithms that do them without multicast, as the table of kernels has them.
 pub(crate) fn kinds() -> Vec<(Collective, Algorithm)> {
     all_kinds().into_iter().filter(|(_, algorithm)| algorithm.multicast().is_none()).collect()

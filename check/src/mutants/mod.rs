@@ -17,6 +17,7 @@ use crate::campaign::{Beds, Campaign, in_parallel};
 use crate::cli::CheckArgs;
 use crate::finding::Finding;
 use crate::program::{self, GIVING_UP, Types};
+use crate::select::Subject;
 use crate::{check, select};
 use anyhow::{Context, Result, ensure};
 use listed::Listed;
@@ -26,7 +27,6 @@ use std::path::Path;
 use std::time::Instant;
 use symmem::Algorithm;
 use symmem::kernels_ptx::{KernelSet, ptx_for};
-use symmem_device::kernels::KernelSpec;
 use text::KernelText;
 
 /// What the PTX is for: the newest module has all kernels.
@@ -51,7 +51,7 @@ const WAITS: [&str; 6] = [
 
 /// A kernel, its original text and a mutant.
 struct Trial {
-    kernel: &'static KernelSpec,
+    subject: Subject,
     original: String,
     mutant: Mutant,
 }
@@ -65,14 +65,14 @@ enum Verdict {
 /// Runs the command; says whether every mutant is caught or listed.
 pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
     let started = Instant::now();
-    let kernels = representatives(&args.kernels)?;
+    let subjects = representatives(&args.kernels)?;
     let mut campaign = Campaign { seeds: args.seeds.unwrap_or(SEEDS), ..check::campaign(args) };
     if args.ranks.is_empty() {
         campaign.ranks = RANKS.to_vec();
     }
-    let trials = trials(&kernels, args.only.as_deref())?;
+    let trials = trials(&subjects, args.only.as_deref())?;
     if args.list {
-        trials.iter().for_each(|trial| println!("{}: {}", short(trial.kernel), trial.mutant.name));
+        trials.iter().for_each(|trial| println!("{}", trial.name()));
         return Ok(true);
     }
     let listed = listed::listed()?;
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
     let work = |trial: &Trial, beds: &mut Beds| trial.run(&campaign, beds);
     in_parallel(&trials, check::jobs(args), work, |trial, verdict| match verdict {
         Ok(verdict) => tally.take(trial, &verdict, &listed),
-        Err(error) => failures.push(error.context(format!("{}: {}", short(trial.kernel), trial.mutant.name))),
+        Err(error) => failures.push(error.context(trial.name())),
     });
     if args.kernels.is_empty() && args.only.is_none() {
         tally.look_for_idle_entries(&listed);
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
     println!(
         "# {} mutants of {} kernels: {} caught, {} listed as not caught, {} unexplained, {:.1} s",
         trials.len(),
-        kernels.len(),
+        subjects.len(),
         tally.n_caught,
         tally.n_listed,
         tally.n_wrong,
@@ -97,56 +97,72 @@ pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
     failures.into_iter().next().map_or(Ok(tally.n_wrong == 0), Err)
 }
 
-/// The first kernel of each collective and algorithm: its other types and operations are the same source.
-fn representatives(patterns: &[String]) -> Result<Vec<&'static KernelSpec>> {
+/// The first kernel of each collective and algorithm: its other types and operations are the same source. Beside them the
+/// kernels of the check.
+fn representatives(patterns: &[String]) -> Result<Vec<Subject>> {
     let mut seen = BTreeSet::new();
-    let chosen = select::kernels(patterns)?;
-    Ok(chosen.into_iter().filter(|kernel| seen.insert((kernel.collective, kernel.algorithm))).collect())
+    let kind =
+        |subject: &Subject| (subject.program.is_some(), subject.kernel.collective, subject.kernel.algorithm);
+    let chosen = select::subjects(patterns)?;
+    Ok(chosen.into_iter().filter(|subject| seen.insert(kind(subject))).collect())
 }
 
-fn trials(kernels: &[&'static KernelSpec], only: Option<&str>) -> Result<Vec<Trial>> {
+fn trials(subjects: &[Subject], only: Option<&str>) -> Result<Vec<Trial>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
     let mut trials = Vec::new();
-    for &kernel in kernels {
-        let module = ptx_for(SM, KernelSet::of(kernel)).context("this build has no such PTX")?.text();
-        let text = KernelText::cut(&module, kernel.name)?;
+    for &subject in subjects {
+        let text = KernelText::cut(&module(subject)?, subject.name)?;
         let mutants = ptx::mutants(&text, root).into_iter();
-        trials.extend(mutants.map(|mutant| Trial { kernel, original: text.whole(), mutant }));
+        trials.extend(mutants.map(|mutant| Trial { subject, original: text.whole(), mutant }));
     }
-    trials.extend(source::trials(root, kernels)?);
+    trials.extend(source::trials(root, subjects)?);
     let mut seen = BTreeSet::new();
-    // Copies go on behind a barrier that has given up, and race with whoever never came.
-    trials.retain(|trial| !trial.is_of_waits() || trial.kernel.algorithm != Algorithm::Ce);
+    // Copies go on behind a barrier that has given up, and race with whoever never came. The check is run where nobody
+    // gives up.
+    let gives_up = |subject: Subject| subject.kernel.algorithm != Algorithm::Ce && subject.program.is_none();
+    trials.retain(|trial| !trial.is_of_waits() || gives_up(trial.subject));
     trials.retain(|trial| !trial.is_of_waits() || seen.insert(trial.mutant.name.clone()));
     trials.retain(|trial| only.is_none_or(|only| select::matches(only, &trial.mutant.name)));
     // Those of one algorithm run on the same beds.
-    trials.sort_by_key(|trial| (trial.kernel.algorithm, trial.kernel.name));
+    trials.sort_by_key(|trial| (trial.subject.kernel.algorithm, trial.subject.name));
     Ok(trials)
 }
 
-/// The kernel's name without what stands for its source.
-fn short(kernel: &KernelSpec) -> String {
-    format!("{}_{}", kernel.collective, kernel.algorithm)
+/// The PTX that has the kernel.
+fn module(subject: Subject) -> Result<String> {
+    let set = subject.program.map_or(KernelSet::of(subject.kernel), |_| KernelSet::BYTES);
+    Ok(ptx_for(SM, set).context("this build has no such PTX")?.text())
 }
 
 impl Trial {
+    /// What it is called in the report and in the list: its kernel without what stands for its source, and what it lacks.
+    fn name(&self) -> String {
+        let Subject { name, kernel, program } = self.subject;
+        let kernel = match program {
+            Some(_) => name.trim_start_matches("symmem_").to_owned(),
+            None => format!("{}_{}", kernel.collective, kernel.algorithm),
+        };
+        format!("{kernel}: {}", self.mutant.name)
+    }
+
     /// Runs the mutant until it is caught, and puts the original back.
     fn run(&self, campaign: &Campaign, beds: &mut Beds) -> Result<Verdict> {
         let mut n_runs = 0;
+        let kernel = self.subject.kernel;
         let gives_up = self.is_of_waits();
         for seed in 0..if gives_up { campaign.seeds.min(SEEDS_OF_WAITS) } else { campaign.seeds } {
             for &n_ranks in &campaign.ranks {
-                let mut run = campaign.run(self.kernel.name, n_ranks, seed);
+                let mut run = campaign.run_of(&self.subject, n_ranks, seed);
                 if gives_up {
                     run.program = GIVING_UP.name.into();
                 }
                 let program = program::find(&run.program).context("a program of the campaign")?;
-                let bed = beds.bed(Shape::of(program, n_ranks), self.kernel.algorithm)?;
-                bed.prepare(Types::of(self.kernel))?;
+                let bed = beds.bed(Shape::of(program, n_ranks), kernel.algorithm)?;
+                bed.prepare(Types::of(kernel))?;
                 let n_replaced = bed.sim().replace_kernels(&self.mutant.text, "a mutant")?;
                 ensure!(n_replaced == n_ranks as usize, "the mutant took the place of {n_replaced} kernels");
                 n_runs += 1;
-                if let Some(finding) = beds.run(&run, self.kernel)? {
+                if let Some(finding) = beds.run(&run, kernel)? {
                     self.restore(beds)?;
                     return Ok(Verdict::Caught(Box::new(finding), n_runs));
                 }
@@ -179,7 +195,7 @@ struct Tally {
 
 impl Tally {
     fn take(&mut self, trial: &Trial, verdict: &Verdict, listed: &[Listed]) {
-        let name = format!("{}: {}", short(trial.kernel), trial.mutant.name);
+        let name = trial.name();
         let entry = listed.iter().position(|entry| select::matches(&entry.pattern, &name));
         self.used.extend(entry);
         match (verdict, entry) {

@@ -4,43 +4,85 @@
 use super::Trial;
 use super::ptx::Mutant;
 use super::text::KernelText;
+use crate::select::Subject;
 use anyhow::{Context, Result};
 use std::path::Path;
-use symmem::kernels_ptx::{KernelSet, ptx_for};
 use symmem_builder::{Builder, Lto};
-use symmem_device::kernels::{Algorithm, Collective, KernelSpec};
+use symmem_device::kernels::{Algorithm, Collective};
 
 /// A step that can be left out: its name in the source, and the kernels that take it.
 struct Step {
     name: &'static str,
+    /// None for the kernels of the check.
     algorithms: &'static [Algorithm],
     /// `None` for all.
     collective: Option<Collective>,
+}
+
+impl Step {
+    fn is_taken_by(&self, subject: &Subject) -> bool {
+        let Subject { kernel, program, .. } = subject;
+        let is_its = self.collective.is_none_or(|its| its == kernel.collective);
+        match program {
+            Some(_) => self.algorithms.is_empty(),
+            None => is_its && self.algorithms.contains(&kernel.algorithm),
+        }
+    }
 }
 
 const fn step(name: &'static str, algorithms: &'static [Algorithm]) -> Step {
     Step { name, algorithms, collective: None }
 }
 
-const LL: &[Algorithm] = &[Algorithm::Ll, Algorithm::LlTwoShot, Algorithm::LlMc];
+const LL_OF_HALVES: &[Algorithm] = &[Algorithm::Ll, Algorithm::LlTwoShot, Algorithm::LlMc];
+const LL: &[Algorithm] = &[Algorithm::Ll, Algorithm::Ll128, Algorithm::LlTwoShot, Algorithm::LlMc];
+const SENTINEL: &[Algorithm] = &[Algorithm::Sentinel, Algorithm::SentinelTwoShot];
+const PUSH: &[Algorithm] = &[Algorithm::TwoShotPush, Algorithm::Push];
 const BETWEEN_BARRIERS: &[Algorithm] =
     &[Algorithm::TwoShotLdSt, Algorithm::Ld, Algorithm::St, Algorithm::Mc, Algorithm::LdMc, Algorithm::StMc];
+const WITH_EXIT_BARRIER: &[Algorithm] = &[
+    Algorithm::TwoShotLdSt,
+    Algorithm::TwoShotPush,
+    Algorithm::Ld,
+    Algorithm::St,
+    Algorithm::Mc,
+    Algorithm::LdMc,
+    Algorithm::StMc,
+];
 const BETWEEN_MC_BARRIERS: &[Algorithm] = &[Algorithm::Mc, Algorithm::LdMc, Algorithm::StMc];
-const WITH_BARRIERS: &[Algorithm] = &[Algorithm::TwoShotLdSt, Algorithm::Ld, Algorithm::St, Algorithm::Ce];
+const WITH_BARRIERS: &[Algorithm] = &[
+    Algorithm::TwoShotLdSt,
+    Algorithm::TwoShotPush,
+    Algorithm::Ld,
+    Algorithm::Push,
+    Algorithm::St,
+    Algorithm::Ce,
+];
 
 /// All of them; each stands as `intact!("NAME")` in the source.
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 27] = [
     step("ll_epoch_step", LL),
     step("ll_epoch_step_in_kernel", LL),
     step("ll_epoch_save", LL),
     step("ll_epoch_after_wrap", LL),
     step("ll_bank_switch", LL),
     step("ll_bank_zeroing", LL),
-    step("ll_second_half", LL),
+    step("ll_second_half", LL_OF_HALVES),
     step("barrier_epoch_step", WITH_BARRIERS),
     step("barrier_epoch_save", WITH_BARRIERS),
     step("barrier_on_entry", BETWEEN_BARRIERS),
-    step("barrier_on_exit", BETWEEN_BARRIERS),
+    step("barrier_on_exit", WITH_EXIT_BARRIER),
+    step("barrier_wait", WITH_BARRIERS),
+    step("sentinel_canonical_nan", SENTINEL),
+    step("sentinel_extent", SENTINEL),
+    step("sentinel_buffer", SENTINEL),
+    step("sentinel_epoch_step_in_kernel", SENTINEL),
+    step("sentinel_epoch_after_wrap", SENTINEL),
+    step("sentinel_state_save", SENTINEL),
+    step("push_regions", PUSH),
+    step("push_reduce_before_arrival", PUSH),
+    step("push_turn_save", PUSH),
+    step("check_bank_switch", &[]),
     step("mc_barrier_epoch_step", BETWEEN_MC_BARRIERS),
     step("mc_barrier_epoch_save", BETWEEN_MC_BARRIERS),
     step("mc_fence_in_place", &[Algorithm::LdMc, Algorithm::StMc]),
@@ -49,24 +91,19 @@ const STEPS: [Step; 16] = [
 ];
 
 /// A trial for each step and each of the kernels that takes it.
-pub(super) fn trials(root: &Path, kernels: &[&'static KernelSpec]) -> Result<Vec<Trial>> {
+pub(super) fn trials(root: &Path, subjects: &[Subject]) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for step in &STEPS {
-        let takes = |kernel: &&&'static KernelSpec| {
-            let is_its = step.collective.is_none_or(|its| its == kernel.collective);
-            is_its && step.algorithms.contains(&kernel.algorithm)
-        };
-        let kernels: Vec<_> = kernels.iter().filter(takes).collect();
-        if kernels.is_empty() {
+        let subjects: Vec<_> = subjects.iter().filter(|subject| step.is_taken_by(subject)).collect();
+        if subjects.is_empty() {
             continue;
         }
         let mutated = compile(root, step.name)?;
-        for kernel in kernels {
-            let text = KernelText::cut(&mutated, kernel.name)?.whole();
-            let module = ptx_for(super::SM, KernelSet::of(kernel)).context("this build has no such PTX")?;
-            let original = KernelText::cut(&module.text(), kernel.name)?.whole();
+        for &subject in subjects {
+            let text = KernelText::cut(&mutated, subject.name)?.whole();
+            let original = KernelText::cut(&super::module(subject)?, subject.name)?.whole();
             let mutant = Mutant { name: format!("source without {}", step.name), text };
-            trials.push(Trial { kernel, original, mutant });
+            trials.push(Trial { subject, original, mutant });
         }
     }
     Ok(trials)

@@ -45,7 +45,7 @@ fn collective(args: &TraceArgs, subject: &str) -> Result<(String, Vec<Stroke>)> 
     let named = Collective::from_name(subject);
     let kernel = match named {
         Some(collective) => KERNELS.iter().find(|kernel| kernel.collective == collective),
-        None => select::kernels(&[subject.into()])?.into_iter().next(),
+        None => select::subjects(&[subject.into()])?.first().map(|subject| subject.kernel),
     };
     let kernel = kernel.context("no kernel does that")?;
     let n_ranks = args.ranks.unwrap_or(RANKS);
@@ -61,6 +61,7 @@ fn collective(args: &TraceArgs, subject: &str) -> Result<(String, Vec<Stroke>)> 
         ctas: Some(args.ctas),
         threads: Some(THREADS),
         ops: vec![kernel.op.unwrap_or(Op::Sum)],
+        check: Some(false),
         ..CommConfig::default()
     };
     let machine = Machine::from_backend(sim.clone());

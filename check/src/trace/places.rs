@@ -51,6 +51,7 @@ impl Places {
             _ if offset >= slots => {
                 ["LL slots, bank 0", "LL slots, bank 1"][((offset - slots) / bank_bytes % 2) as usize]
             }
+            _ if offset >= layout.check_epoch_offset() => "check of calls",
             _ if offset >= layout.barrier_inbox_offset(0, 0) => "barrier inbox",
             _ if offset >= layout.push_turn_offset(0) => "scratch turn",
             _ if offset >= layout.sentinel_state_offset(0) => "sentinel state",

@@ -13,6 +13,7 @@
 //! | `push_mc` | everything to everyone at once, as multicast packets | all-reduce `ll_mc`, all-gather `ll_mc` |
 //! | `switch` | the switch reduces and distributes, between multicast barriers | all-reduce `mc`, reduce-scatter `ld_mc`, all-gather `st_mc` |
 //! | `meet` | nothing: a barrier around copies | all-gather `ce` |
+//! | `check` | what every rank calls, before a collective that is checked | |
 //! | `cut` | how a message is cut into parts, slots and tiles | |
 //! | `exchange` | a tile of packets on its way | |
 
@@ -20,6 +21,7 @@
 mod all_to_all;
 #[cfg(target_arch = "nvptx64")]
 mod broadcast;
+mod check;
 #[cfg(target_arch = "nvptx64")]
 mod cut;
 #[cfg(target_arch = "nvptx64")]
@@ -73,6 +75,9 @@ use {
 /// Most threads of a block of any kernel: registers are assigned for so many.
 pub const THREADS_MAX: u32 = 512;
 
+#[cfg(not(target_arch = "nvptx64"))]
+pub use check::check_kernels;
+pub use check::{CHECK_ENTER, CHECK_LEAVE, CHECK_THREADS};
 pub use names::{Algorithm, Collective, Dtype, Multicast, Op};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use promises::{Promise, WAITS_ITSELF_SM_MIN};

@@ -14,11 +14,11 @@ pub struct Promise {
     pub at_most: Option<u32>,
 }
 
-const fn some(instruction: &'static str) -> Promise {
+pub(super) const fn some(instruction: &'static str) -> Promise {
     Promise { instruction, at_least: 1, at_most: None }
 }
 
-const fn exactly(times: u32, instruction: &'static str) -> Promise {
+pub(super) const fn exactly(times: u32, instruction: &'static str) -> Promise {
     Promise { instruction, at_least: times, at_most: Some(times) }
 }
 
@@ -89,7 +89,8 @@ const BETWEEN_MC_BARRIERS: &[Promise] = &[
 /// may be launched early.
 pub const WAITS_ITSELF_SM_MIN: u32 = 90;
 
-const LAUNCHED_EARLY: &[Promise] = &[some("griddepcontrol.wait")];
+/// What kernels keep that are launched early, compiled for [`WAITS_ITSELF_SM_MIN`] or later.
+pub(super) const LAUNCHED_EARLY: &[Promise] = &[some("griddepcontrol.wait")];
 
 impl KernelSpec {
     /// What its PTX for `sm` must hold.

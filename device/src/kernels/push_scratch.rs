@@ -43,6 +43,8 @@ use crate::wait::Watch;
 
 /// Bytes of a pack.
 const PACK_BYTES: u64 = 16;
+/// Regions that are used by turns.
+const TURNS: u32 = if intact!("push_regions") { PUSH_TURNS } else { PUSH_TURNS - 1 };
 
 #[inline(always)]
 pub(super) fn all_reduce_two_shot_push<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
@@ -81,13 +83,18 @@ fn rounds<T: Element, O: Reduction<T::Acc>, const N: usize, const TO_ALL: bool>(
         if pushed > 0 {
             let behind = Round { scratch: scratch.last(), first: reduced, ..ahead };
             goes_on = barrier.wait(&mut watch, STEP_BARRIER_PUSHED);
+            if has_ahead && !intact!("push_reduce_before_arrival") {
+                goes_on = goes_on && barrier.arrive(&watch);
+            }
             if goes_on {
                 behind.reduce::<T, O, N>();
             }
             reduced += round_packs;
         }
-        if has_ahead {
+        if has_ahead && (pushed == 0 || intact!("push_reduce_before_arrival")) {
             goes_on = goes_on && barrier.arrive(&watch);
+        }
+        if has_ahead {
             scratch = scratch.next();
             pushed += round_packs;
         }
@@ -132,13 +139,13 @@ impl Scratch {
     /// For the round to come.
     #[inline(always)]
     fn next(self) -> Self {
-        Self { turn: if self.turn == PUSH_TURNS - 1 { 0 } else { self.turn + 1 }, ..self }
+        Self { turn: if self.turn == TURNS - 1 { 0 } else { self.turn + 1 }, ..self }
     }
 
     /// For the round before.
     #[inline(always)]
     fn last(self) -> Self {
-        Self { turn: if self.turn == 0 { PUSH_TURNS - 1 } else { self.turn - 1 }, ..self }
+        Self { turn: if self.turn == 0 { TURNS - 1 } else { self.turn - 1 }, ..self }
     }
 
     /// Address of a pack of `sender` in the scratch of `owner`.
@@ -151,7 +158,7 @@ impl Scratch {
     /// Leaves the turn for the block's next kernel, behind a barrier of the block.
     #[inline(always)]
     fn end(self) {
-        if thread::thread_idx_x() == 0 {
+        if thread::thread_idx_x() == 0 && intact!("push_turn_save") {
             let word = self.team.own_address(self.layout.push_turn_offset(self.block));
             // SAFETY: `DevBase` is mapped; the block's other threads read the word before the last block barrier.
             unsafe { ptx::st_weak_b32(word, self.turn) }

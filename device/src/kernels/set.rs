@@ -12,6 +12,9 @@ pub struct KernelSet {
 }
 
 impl KernelSet {
+    /// The kernels that do not reduce.
+    pub const BYTES: Self = Self { dtype: None, op: None };
+
     /// Every set that the table of kernels has, each once, in the table's order.
     pub fn all() -> impl Iterator<Item = Self> {
         let is_first =
@@ -41,6 +44,6 @@ impl KernelSet {
 impl core::fmt::Display for KernelSet {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let (dtype, op) = (self.dtype.map_or("any", Dtype::name), self.op.map_or("any", Op::name));
-        if (self.dtype, self.op) == (None, None) { write!(f, "bytes") } else { write!(f, "{dtype} {op}") }
+        if *self == Self::BYTES { write!(f, "bytes") } else { write!(f, "{dtype} {op}") }
     }
 }

@@ -66,7 +66,8 @@ impl<T: Float> Packets for Sentinel<T> {
 
     #[inline(always)]
     fn send(&self, peer: u32, index: u32, payload: Pack) {
-        let sent = |word| !if word == POISON { T::NAN_WORD } else { word };
+        let is_poison = |word| word == POISON && intact!("sentinel_canonical_nan");
+        let sent = |word| !if is_poison(word) { T::NAN_WORD } else { word };
         let slot = [sent(payload[0]), sent(payload[1])];
         let address = self.team.address(peer, self.slot_offset(self.epoch, self.team.rank(), index));
         // SAFETY: `DevBase` of every rank is mapped for this device and `index` is below the layout's number of slots.
@@ -108,9 +109,11 @@ impl<T: Float> Packets for Sentinel<T> {
     /// Poisons again what the epoch before used.
     #[inline(always)]
     fn turn(&mut self, used: [u32; 2], is_last: bool) {
-        let (lower, upper) = (self.dirty & 0xffff, self.dirty >> 16);
+        let used = used[0] | used[1] << 16;
+        let dirty = if intact!("sentinel_extent") { self.dirty } else { used };
+        let (lower, upper) = (dirty & 0xffff, dirty >> 16);
         // The epoch that used the same buffer as the one before.
-        let read = self.epoch + (SENTINEL_BUFFERS as u32 - 1);
+        let read = self.epoch + if intact!("sentinel_buffer") { SENTINEL_BUFFERS as u32 - 1 } else { 1 };
         let half = Self::capacity(self.layout) / 2;
         let mut distance = 1;
         while distance < self.team.n_ranks() {
@@ -125,7 +128,7 @@ impl<T: Float> Packets for Sentinel<T> {
             }
             distance += 1;
         }
-        self.dirty = used[0] | used[1] << 16;
+        self.dirty = used;
         if is_last {
             self.save();
         }
@@ -136,7 +139,9 @@ impl<T: Float> Packets for Sentinel<T> {
 
     #[inline(always)]
     fn next_epoch(&mut self, watch: &Watch) -> bool {
-        self.epoch = after(self.epoch);
+        if intact!("sentinel_epoch_step_in_kernel") {
+            self.epoch = after(self.epoch);
+        }
         let goes_on = !thread::sync_threads_or(!watch.is_well());
         // Behind the barrier, so that each thread's later sends release what all threads of the block have poisoned: a
         // release is a fence and a store of one thread (PTX ISA 8.9.1).
@@ -149,7 +154,7 @@ impl<T: Float> Sentinel<T> {
     #[inline(always)]
     fn save(&self) {
         thread::sync_threads();
-        if thread::thread_idx_x() == 0 {
+        if thread::thread_idx_x() == 0 && intact!("sentinel_state_save") {
             let word = self.team.own_address(self.layout.sentinel_state_offset(self.block));
             // SAFETY: `DevBase` is mapped; the block's threads have read the word before the block barrier above.
             unsafe { ptx::st_weak_b64(word, self.epoch as u64 | (self.dirty as u64) << 32) }
@@ -164,5 +169,5 @@ impl<T: Float> Sentinel<T> {
 
 #[inline(always)]
 fn after(epoch: u32) -> u32 {
-    if epoch == SENTINEL_EPOCHS - 1 { 0 } else { epoch + 1 }
+    if epoch == SENTINEL_EPOCHS - 1 && intact!("sentinel_epoch_after_wrap") { 0 } else { epoch + 1 }
 }

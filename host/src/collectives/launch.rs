@@ -1,5 +1,6 @@
 //! From a call to a launch: checks against the windows, the plan, the arguments.
 
+use super::check::Signature;
 use super::cut::cut;
 use super::plan::{Plan, form_of};
 use crate::comm::Comm;
@@ -8,7 +9,7 @@ use crate::stream::Stream;
 use crate::symmetric::{FlatOffset, WindowInner, WindowOffset, WindowSlice};
 use crate::{ErrorKind, Result};
 use std::sync::Arc;
-use symmem_device::abi::{CollectiveArgs, DevBaseLayout, DevComm};
+use symmem_device::abi::{CheckArgs, CollectiveArgs, DevBaseLayout, DevComm};
 use symmem_device::kernels::{Algorithm, Collective, Dtype, Multicast, Op};
 
 /// What of a call decides on its plan: collective, count, type, operation, and which windows have multicast, if any may.
@@ -133,7 +134,8 @@ impl Call<'_> {
 }
 
 impl Comm {
-    /// Checks, plans and launches a call: one kernel on its stream, with copies between two where copy engines move data.
+    /// Checks, plans and launches a call: one kernel on its stream, with copies between two where copy engines move data;
+    /// a small kernel before and one behind them where calls are checked.
     pub(crate) fn launch(&mut self, call: &Call<'_>) -> Result<()> {
         self.check_usable()?;
         call.check(self)?;
@@ -157,10 +159,21 @@ impl Comm {
             root: call.root as u16,
         };
         self.order().enter(call.stream, || self.kept([call.input.window, call.output.window]))?;
-        if plan.kernel.algorithm == Algorithm::Ce {
-            return self.launch_copies(call, &plan, &args);
+        if !self.agreed().check {
+            return self.launch_planned(call, &plan, &args);
         }
-        self.kernels().launch(plan.kernel, call.stream, plan.shape, &args)
+        let signature = Signature { call, plan: &plan, args: &args, rank: self.rank() };
+        let check = CheckArgs { comm: args.comm, call: self.calls().remember(&signature) };
+        self.kernels().check_enter(call.stream, &check)?;
+        self.launch_planned(call, &plan, &args)?;
+        self.kernels().check_leave(call.stream, &check)
+    }
+
+    fn launch_planned(&self, call: &Call<'_>, plan: &Plan, args: &CollectiveArgs) -> Result<()> {
+        match plan.kernel.algorithm {
+            Algorithm::Ce => self.launch_copies(call, plan, args),
+            _ => self.kernels().launch(plan.kernel, call.stream, plan.shape, args),
+        }
     }
 
     /// A barrier, a copy of the input to each rank, a barrier.

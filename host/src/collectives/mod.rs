@@ -2,6 +2,7 @@
 
 mod all_to_all;
 mod broadcast;
+mod check;
 mod cut;
 mod launch;
 mod plan;
@@ -15,6 +16,7 @@ use crate::element::Element;
 use crate::stream::Stream;
 use crate::symmetric::{Window, WindowSlice, WindowSliceMut};
 use crate::{Comm, Result};
+pub(crate) use check::Calls;
 pub(crate) use launch::Asked;
 use launch::{Call, CallAt, Range};
 use symmem_device::kernels::{Algorithm, Collective, Dtype, Multicast, Op};

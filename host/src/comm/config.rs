@@ -28,6 +28,11 @@ pub struct CommConfig {
     /// the simulated machine, and not on GPUs, on which it has not been tried. `SYMMEM_MULTICAST`; the variables of
     /// [`crate::multicast_switch`] that forbid it hold whatever this says.
     pub multicast: Option<bool>,
+    /// Whether every collective is checked before it begins: that all ranks call the same, with equal counts, types,
+    /// operations and offsets, and that none is under way. Then it is three kernels, each a node of a captured graph, and a
+    /// mistake is an error ([`ErrorKind::Mismatched`], [`ErrorKind::Concurrent`]) where it is undefined otherwise.
+    /// `SYMMEM_CHECK`, 0 or 1; default: on the simulated machine, and not on GPUs.
+    pub check: Option<bool>,
     /// Element types whose kernels are loaded at init, each with all of [`Self::ops`]; others by
     /// [`Comm::prepare`](crate::Comm::prepare). Equal on all ranks. `SYMMEM_DTYPES`, separated by commas; default: f32, f16,
     /// bf16.
@@ -56,6 +61,7 @@ impl Default for CommConfig {
             algorithm: None,
             ctas: None,
             multicast: None,
+            check: None,
             dtypes: vec![Dtype::F32, Dtype::F16, Dtype::Bf16],
             ops: vec![Op::Sum],
             threads: None,
@@ -91,6 +97,7 @@ impl CommConfig {
             algorithm: algorithm.map(|name| algorithm_named(&name)).transpose()?,
             ctas: number(&variable, "SYMMEM_CTAS")?,
             multicast: MulticastSwitch::wish(&variable),
+            check: switch(&variable, "SYMMEM_CHECK")?,
             dtypes: list(&variable, "SYMMEM_DTYPES", Dtype::ALL, Dtype::name)?.unwrap_or(default.dtypes),
             ops: list(&variable, "SYMMEM_OPS", Op::ALL, Op::name)?.unwrap_or(default.ops),
             threads: number(&variable, "SYMMEM_THREADS")?,
@@ -142,6 +149,15 @@ fn list<T: Copy>(
     found.split(',').map(|name| one_of(what, name.trim(), all, name_of)).collect::<Result<_>>().map(Some)
 }
 
+fn switch(variable: &impl Fn(&'static str) -> Option<String>, what: &'static str) -> Result<Option<bool>> {
+    let Some(found) = variable(what).filter(|text| !text.is_empty()) else { return Ok(None) };
+    match found.trim() {
+        "0" => Ok(Some(false)),
+        "1" => Ok(Some(true)),
+        _ => Err(ErrorKind::InvalidArgument { what, found, allowed: "0 or 1".into() }.into()),
+    }
+}
+
 fn number<N: FromStr + PartialEq + From<u8>>(
     variable: &impl Fn(&'static str) -> Option<String>,
     what: &'static str,
@@ -172,6 +188,7 @@ mod tests {
             ("SYMMEM_ALGO", "two_shot_ld_st"),
             ("SYMMEM_CTAS", "7"),
             ("SYMMEM_MULTICAST", "1"),
+            ("SYMMEM_CHECK", "0"),
             ("SYMMEM_DTYPES", "bf16, f32"),
             ("SYMMEM_OPS", "max"),
             ("SYMMEM_THREADS", "64"),
@@ -186,6 +203,7 @@ mod tests {
             algorithm: Some(Algorithm::TwoShotLdSt),
             ctas: Some(7),
             multicast: Some(true),
+            check: Some(false),
             dtypes: vec![Dtype::Bf16, Dtype::F32],
             ops: vec![Op::Max],
             threads: Some(64),
@@ -207,6 +225,7 @@ mod tests {
             ("SYMMEM_RANKS_PER_GPU", "two"),
             ("SYMMEM_SIM_SLOWDOWN", "0"),
             ("SYMMEM_ALGO", "LL"),
+            ("SYMMEM_CHECK", "yes"),
             ("SYMMEM_DTYPES", "f32,f33"),
             ("SYMMEM_OPS", "plus"),
             ("SYMMEM_TUNING", "/no/such/file"),

@@ -1,7 +1,7 @@
 //! How a communicator comes to be: what each rank's worker does together with all others.
 
-use crate::backend::DeviceFacts;
-use crate::collectives::TuningTable;
+use crate::backend::{DeviceFacts, MachineKind};
+use crate::collectives::{Calls, TuningTable};
 use crate::comm::bootstrap::{Bootstrap, agree, equal, exchange, gather};
 use crate::comm::config::CommConfig;
 use crate::comm::identity::check_peers;
@@ -39,6 +39,8 @@ pub(crate) struct Process {
     multicast: Handover,
     /// Memory of ranks that went while an operation had not ended by itself: peers may still touch it.
     kept: Mutex<Vec<Arc<Backing>>>,
+    /// What its ranks have called, where calls are checked.
+    pub(crate) calls: Calls,
 }
 
 /// What all ranks know of each other: equal on all.
@@ -51,6 +53,8 @@ pub(crate) struct Agreed {
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) ctas: Option<u32>,
     pub(crate) threads: Option<u32>,
+    /// Whether calls are checked.
+    pub(crate) check: bool,
 }
 
 /// A rank that is ready.
@@ -79,6 +83,9 @@ struct Hello {
     algorithm: u32,
     /// 0 if not set.
     threads: u32,
+    /// 1 if calls are to be checked.
+    check: u32,
+    reserved: u32,
 }
 
 impl Process {
@@ -91,6 +98,7 @@ impl Process {
             dev_bases: Mutex::default(),
             multicast: Handover::default(),
             kept: Mutex::default(),
+            calls: Calls::default(),
         }
     }
 
@@ -208,6 +216,8 @@ fn hello(device: &Device, facts: &DeviceFacts, kernels: &Kernels, config: &CommC
         ctas: config.ctas.unwrap_or(0),
         algorithm: config.algorithm.map_or(0, place),
         threads: config.threads.unwrap_or(0),
+        check: config.check.unwrap_or(device.machine().kind() == MachineKind::Sim).into(),
+        reserved: 0,
     })
 }
 
@@ -216,7 +226,8 @@ fn settle(hellos: &[Hello]) -> Result<(Agreed, u64, u64)> {
     let strides: Vec<_> = hellos.iter().map(|hello| hello.stride_bytes).collect();
     let wanted = equal("the stride in bytes (SYMMEM_WIN_STRIDE, 0 if not set)", &strides)?;
     for (rank, hello) in hellos.iter().enumerate() {
-        let wishes = |hello: &Hello| (hello.timeout_ms, hello.ctas, hello.algorithm, hello.threads);
+        let wishes =
+            |hello: &Hello| (hello.timeout_ms, hello.ctas, hello.algorithm, hello.threads, hello.check);
         if wishes(hello) != wishes(&hellos[0]) {
             tracing::warn!(rank, ?hello, rank_0 = ?hellos[0], "settings differ; those of rank 0 hold");
         }
@@ -232,6 +243,7 @@ fn settle(hellos: &[Hello]) -> Result<(Agreed, u64, u64)> {
         algorithm: (first.algorithm as usize).checked_sub(1).map(|place| Algorithm::ALL[place]),
         ctas: (first.ctas != 0).then_some(first.ctas),
         threads: (first.threads != 0).then_some(first.threads),
+        check: first.check != 0,
     };
     Ok((agreed, stride_bytes, align_bytes))
 }

@@ -28,7 +28,7 @@ pub use unique_id::UniqueId;
 pub(crate) use worker::lock;
 
 use crate::backend::{CaptureState, Token};
-use crate::collectives::{Asked, Plan, TuningTable};
+use crate::collectives::{Asked, Calls, Plan, TuningTable};
 use crate::kernels::Kernels;
 use crate::machine::Device;
 use crate::stream::Stream;
@@ -178,7 +178,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Timeout`], [`ErrorKind::Poisoned`], [`ErrorKind::Aborted`]; on the simulated machine also
+    /// [`ErrorKind::Timeout`], [`ErrorKind::Poisoned`], [`ErrorKind::Aborted`]; where calls are checked
+    /// ([`CommConfig::check`]), [`ErrorKind::Mismatched`] and [`ErrorKind::Concurrent`]; on the simulated machine also
     /// [`ErrorKind::Deadlock`] and [`ErrorKind::Fault`]. Every later call returns the same. [`ErrorKind::Capture`] for a
     /// stream that is being captured, which leaves the communicator as it is.
     pub fn synchronize(&mut self, stream: &Stream) -> Result<()> {
@@ -216,7 +217,7 @@ impl Comm {
     /// What a kernel reported. Where it was told to give up, by the host or by a peer, the reason may be the death of a
     /// process, of which this rank hears a little later than others.
     fn fault(&self) -> Option<Error> {
-        let error = self.record.fault(self.rank).err()?;
+        let error = self.record.fault(self.rank, &self.process.calls).err()?;
         let may_be_loss = matches!(error.kind(), ErrorKind::Poisoned { .. } | ErrorKind::Aborted { .. });
         let lost = if may_be_loss && self.process.spans_processes() {
             self.shared.lost(NEWS_PATIENCE)
@@ -275,6 +276,11 @@ impl Comm {
         &self.kernels
     }
 
+    /// What ranks of this process have called.
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.process.calls
+    }
+
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -327,7 +333,7 @@ impl Drop for Comm {
     fn drop(&mut self) {
         let waited = self.order().quiesce(DROP_PATIENCE);
         // A kernel that gave up has ended, but its peers may still touch this rank's memory.
-        if self.record.fault(self.rank).is_err() {
+        if !self.record.is_clean() {
             self.shared.is_cut_short.store(true, Ordering::Release);
         }
         let Err(error) = waited else { return };

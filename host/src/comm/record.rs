@@ -1,6 +1,7 @@
 //! The word from the device to the host, and back.
 
 use crate::backend::HostMapped;
+use crate::collectives::Calls;
 use crate::machine::Machine;
 use crate::{ErrorKind, Result};
 use std::mem::offset_of;
@@ -30,8 +31,14 @@ impl Record {
         self.word(offset_of!(FaultRecord, abort)).store(1, Ordering::Release);
     }
 
-    /// What a kernel of `rank` reported, if one did.
-    pub(crate) fn fault(&self, rank: u32) -> Result<()> {
+    /// Whether no kernel reported anything, and none was told to end.
+    pub(crate) fn is_clean(&self) -> bool {
+        let state = self.word(offset_of!(FaultRecord, state)).load(Ordering::Acquire);
+        (state, self.word(offset_of!(FaultRecord, abort)).load(Ordering::Relaxed)) == (abi::STATE_OK, 0)
+    }
+
+    /// What a kernel of `rank` reported, if one did. `calls` has the words for what was called.
+    pub(crate) fn fault(&self, rank: u32, calls: &Calls) -> Result<()> {
         // The device stores the state last, with release: all other words are there when it is.
         let state = self.word(offset_of!(FaultRecord, state)).load(Ordering::Acquire);
         let read = |offset: usize| self.word(offset).load(Ordering::Relaxed);
@@ -42,6 +49,12 @@ impl Record {
                 Err(ErrorKind::Poisoned { rank, by: read(offset_of!(FaultRecord, peer)) }.into())
             }
             abi::STATE_ABORTED => Err(ErrorKind::Aborted { rank }.into()),
+            abi::STATE_CONCURRENT => Err(ErrorKind::Concurrent { rank }.into()),
+            abi::STATE_MISMATCHED => {
+                let [called, peer_called] = self.calls().map(|call| calls.words(call));
+                let peer = read(offset_of!(FaultRecord, peer));
+                Err(ErrorKind::Mismatched { rank, peer, called, peer_called }.into())
+            }
             _ => Err(ErrorKind::Timeout {
                 rank,
                 peer: read(offset_of!(FaultRecord, peer)),
@@ -52,6 +65,15 @@ impl Record {
             }
             .into()),
         }
+    }
+
+    /// What this rank and its peer called.
+    fn calls(&self) -> [u64; 2] {
+        let half = |n: usize| {
+            let word = self.word(offset_of!(FaultRecord, calls) + 4 * n);
+            u64::from(word.load(Ordering::Relaxed))
+        };
+        [half(0) | half(1) << 32, half(2) | half(3) << 32]
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
@@ -76,6 +98,7 @@ fn step_name(step: u32) -> &'static str {
         abi::STEP_RECEIVE => "receiving packets",
         abi::STEP_BARRIER_COPIES => "barrier around copies",
         abi::STEP_BARRIER_PUSHED => "barrier behind pushed data",
+        abi::STEP_CHECK => "check of the call",
         _ => "kernel entry",
     }
 }

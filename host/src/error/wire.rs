@@ -160,6 +160,8 @@ kinds! {
     26 BadMessage { rank, step, reason }
     27 NotPrepared { what, hint }
     28 Race { report }
+    29 Mismatched { rank, peer, called, peer_called }
+    30 Concurrent { rank }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::expect::{error_of, expect, kind};
 use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context, RunsOn};
 use crate::random::Values;
-use crate::rig::{Rig, kinds};
+use crate::rig::{Rig, kinds, unchecked};
 use anyhow::{Result, bail, ensure};
 use std::time::{Duration, Instant};
 use symmem::sim::OnStall;
@@ -80,11 +80,7 @@ fn rig_with_grace(
         sim.stall_polls = STALL_POLLS;
     })?;
     let n_ranks = n_ranks.min(machine.ranks_max());
-    Rig::with(
-        &machine,
-        n_ranks,
-        &CommConfig { algorithm: Some(algorithm), timeout_ms, ..CommConfig::default() },
-    )
+    Rig::with(&machine, n_ranks, &CommConfig { algorithm: Some(algorithm), timeout_ms, ..unchecked() })
 }
 
 /// Whether an error says that `rank` waited for `peer` in the first operation.
@@ -227,7 +223,7 @@ fn dropped_while_waiting(context: &Context, algorithm: Algorithm, _: &str) -> Re
 /// Where nobody moves the clock, the simulated machine says which kernel waits for what.
 fn deadlock_is_reported(context: &Context, algorithm: Algorithm, _: &str) -> Result<()> {
     let machine = context.machine_with(|sim| sim.stall_grace_ms = 5)?;
-    let config = CommConfig { algorithm: Some(algorithm), ..CommConfig::default() };
+    let config = CommConfig { algorithm: Some(algorithm), ..unchecked() };
     let mut rig = Rig::with(&machine, 2, &config)?;
     let mut data = rig.alloc::<f32>(COUNT)?;
     let stream = rig.streams[0].clone();

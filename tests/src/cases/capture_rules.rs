@@ -2,7 +2,7 @@
 
 use crate::expect::{expect, kind};
 use crate::harness::{Case, Context};
-use crate::rig::Rig;
+use crate::rig::{Rig, unchecked};
 use anyhow::{Result, ensure};
 use symmem::{Event, Op, Stream, Window};
 
@@ -37,7 +37,7 @@ fn all_equal(windows: &[Window<f32>], value: f32) -> Result<()> {
 
 /// A fork: the communicator orders its operations inside the capture, the caller joins the streams.
 fn two_streams_in_one_capture(context: &Context) -> Result<()> {
-    let mut rig = Rig::new(&context.machine()?, 2)?;
+    let mut rig = Rig::with(&context.machine()?, 2, &unchecked())?;
     let forks =
         rig.comms.iter().map(|comm| Stream::new(comm.device())).collect::<symmem::Result<Vec<_>>>()?;
     let mut data = rig.alloc::<f32>(COUNT)?;
@@ -104,7 +104,7 @@ fn stream_outside_during_capture(context: &Context) -> Result<()> {
 }
 
 fn no_registration_during_capture(context: &Context) -> Result<()> {
-    let mut rig = Rig::new(&context.machine()?, 1)?;
+    let mut rig = Rig::with(&context.machine()?, 1, &unchecked())?;
     let mut data = rig.alloc::<f32>(COUNT)?;
     let (comm, stream) = (&mut rig.comms[0], rig.streams[0].clone());
     let (mut alloc, mut register) = (None, None);

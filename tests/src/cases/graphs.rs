@@ -3,7 +3,7 @@
 use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context};
 use crate::random::{Random, Values};
-use crate::rig::{Rig, kinds};
+use crate::rig::{Rig, kinds, unchecked};
 use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
 use symmem::backend::GraphFacts;
@@ -35,7 +35,7 @@ fn kernels_of(algorithm: Algorithm) -> u32 {
 fn rig_for(context: &Context, algorithm: Option<Algorithm>) -> Result<Rig> {
     let machine = context.machine()?;
     let n_ranks = machine.ranks_max().min(3);
-    Rig::with(&machine, n_ranks, &CommConfig { algorithm, ..CommConfig::default() })
+    Rig::with(&machine, n_ranks, &CommConfig { algorithm, ..unchecked() })
 }
 
 fn message(collective: Collective, count: u64, slot: u64, in_place: bool) -> Operation {

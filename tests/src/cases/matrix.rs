@@ -7,7 +7,7 @@ use crate::field::{Field, GUARD_BYTES, Operation, Place};
 use crate::harness::{Case, Context, Extent};
 use crate::pairwise::{self, Partial};
 use crate::random::{Random, Values};
-use crate::rig::{Rig, kinds};
+use crate::rig::{Rig, kinds, unchecked};
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;
 use symmem::{Algorithm, Collective, CommConfig, Dtype, Op};
@@ -173,7 +173,7 @@ fn run(context: &Context, kind: Kind, operations: &Operations) -> Result<()> {
 
 fn run_on(context: &Context, kind: Kind, ranks: u32, operations: &[(Option<u32>, Operation)]) -> Result<()> {
     let machine = context.machine()?;
-    let config = CommConfig { dtypes: Vec::new(), ops: Vec::new(), ..CommConfig::default() };
+    let config = CommConfig { dtypes: Vec::new(), ops: Vec::new(), ..unchecked() };
     let mut rig = Rig::with(&machine, ranks, &config)?;
     let ends = operations.iter().map(|(_, operation)| {
         (operation.output_place().offset + operation.output_bytes(ranks))

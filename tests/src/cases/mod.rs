@@ -3,6 +3,7 @@
 mod bad_input;
 mod bounded_waits;
 mod capture_rules;
+mod checked_calls;
 mod deregistration;
 mod determinism;
 mod epochs;
@@ -39,6 +40,7 @@ pub(crate) fn all(extent: Extent, gpus: u32) -> Vec<Case> {
         sequences::cases(),
         epochs::cases(),
         graphs::cases(),
+        checked_calls::cases(),
         streams::cases(),
         timers::cases(),
         bounded_waits::cases(),

@@ -2,7 +2,7 @@
 
 use crate::expect::{expect, kind};
 use crate::harness::{Case, Context, RunsOn};
-use crate::rig::{Rig, every_op};
+use crate::rig::{Rig, every_op, unchecked};
 use anyhow::{Result, ensure};
 use symmem::{Collective, CommConfig, Dtype, Op, Window};
 
@@ -99,7 +99,7 @@ fn refused_meanwhile(context: &Context) -> Result<()> {
 }
 
 fn in_capture(context: &Context) -> Result<()> {
-    let mut rig = Rig::new(&context.machine()?, 1)?;
+    let mut rig = Rig::with(&context.machine()?, 1, &unchecked())?;
     let mut windows = rig.alloc::<f32>(COUNT)?;
     let (comm, stream) = (&mut rig.comms[0], rig.streams[0].clone());
     let mut refused = None;

@@ -1,6 +1,7 @@
 //! What a message looks like: a fixed header, then the payload. Everything in it is checked before it is used.
 
 use super::Identity;
+use crate::digest::digest;
 use bytemuck::{Pod, Zeroable};
 use std::collections::VecDeque;
 use std::fmt;
@@ -102,13 +103,6 @@ impl fmt::Display for Refused {
             Self::Truncated { found } => write!(f, "it ended after {found} bytes"),
         }
     }
-}
-
-/// FNV-1a: each byte goes through a bijection of the sum so far, so any single change is seen.
-fn digest(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// The bytes of a message.

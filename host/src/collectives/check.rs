@@ -1,0 +1,90 @@
+//! What is checked of a call, where calls are checked: that every rank makes the same one, and none before the last has
+//! ended. See [`symmem_device::kernels::CHECK_ENTER`].
+
+use super::launch::Call;
+use super::plan::Plan;
+use crate::digest::digest;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use symmem_device::abi::CollectiveArgs;
+use symmem_device::kernels::Collective;
+
+/// Calls that a process remembers in words. Most programs make fewer different ones.
+const REMEMBERED_MAX: usize = 4096;
+
+/// All of a call that is equal on all ranks. Two calls are the same if their texts are.
+pub(super) struct Signature<'a> {
+    pub(super) call: &'a Call<'a>,
+    pub(super) plan: &'a Plan,
+    pub(super) args: &'a CollectiveArgs,
+    pub(super) rank: u32,
+}
+
+impl fmt::Display for Signature<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { call, plan, args, .. } = self;
+        write!(f, "{} of {} {}", call.collective, call.count, call.dtype)?;
+        if let Some(op) = call.op {
+            write!(f, ", {op}")?;
+        }
+        if call.collective == Collective::Broadcast {
+            write!(f, ", from rank {}", call.root)?;
+        }
+        match self.in_place() {
+            Some(offset) => write!(f, ", in place at offset {offset:#x}")?,
+            None => write!(f, ", from offset {:#x} to {:#x}", args.input_offset, args.output_offset)?,
+        }
+        write!(f, ", by {}, {} blocks of {}", plan.kernel.algorithm, plan.shape.blocks, plan.shape.threads)
+    }
+}
+
+impl Signature<'_> {
+    /// Where the longer of input and output lies, if the other is in it: each rank's part at a place of its own.
+    fn in_place(&self) -> Option<u64> {
+        let CollectiveArgs { input_offset: input, output_offset: output, len_bytes, .. } = *self.args;
+        let part_bytes = u64::from(self.rank) * len_bytes;
+        let (whole, is_in_place) = match self.call.collective {
+            Collective::AllGather => (output, input == output + part_bytes),
+            Collective::ReduceScatter => (input, output == input + part_bytes),
+            Collective::AllReduce | Collective::Broadcast | Collective::AllToAll => (input, input == output),
+        };
+        is_in_place.then_some(whole)
+    }
+}
+
+/// The calls of a process's ranks in words, by what stands for them on the device.
+#[derive(Debug, Default)]
+pub(crate) struct Calls(Mutex<Remembered>);
+
+#[derive(Debug, Default)]
+struct Remembered {
+    words: BTreeMap<u64, String>,
+    /// The longest known first.
+    order: VecDeque<u64>,
+}
+
+impl Calls {
+    /// What stands for a call on the device.
+    pub(super) fn remember(&self, signature: &Signature<'_>) -> u64 {
+        let words = signature.to_string();
+        let call = digest(words.as_bytes());
+        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if remembered.words.insert(call, words).is_none() {
+            remembered.order.push_back(call);
+        }
+        if remembered.order.len() > REMEMBERED_MAX
+            && let Some(oldest) = remembered.order.pop_front()
+        {
+            remembered.words.remove(&oldest);
+        }
+        call
+    }
+
+    /// A call in words, if a rank of this process has made it.
+    pub(crate) fn words(&self, call: u64) -> String {
+        let remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let unknown = || format!("a call that no rank of this process has made (digest {call:#018x})");
+        remembered.words.get(&call).cloned().unwrap_or_else(unknown)
+    }
+}
