@@ -171,7 +171,7 @@ macro_rules! named {
 
 named! { Collective Algorithm Dtype Op }
 
-fn one_of<T: Named>() -> impl TypedValueParser<Value = Choice<T>> {
+pub(crate) fn one_of<T: Named>() -> impl TypedValueParser<Value = Choice<T>> {
     PossibleValuesParser::new(T::all().into_iter().map(|(_, name)| name)).map(choice)
 }
 
@@ -184,7 +184,7 @@ fn choice<T: Named>(name: String) -> Choice<T> {
 }
 
 /// The values chosen, each once, in the order of their table.
-fn chosen<T: Named + PartialEq>(choices: &[Choice<T>]) -> Vec<T> {
+pub(crate) fn chosen<T: Named + PartialEq>(choices: &[Choice<T>]) -> Vec<T> {
     let is_chosen =
         |one: &T| choices.is_empty() || choices.iter().any(|choice| choice.0.is_none_or(|its| its == *one));
     T::all().into_iter().map(|(one, _)| one).filter(is_chosen).collect()

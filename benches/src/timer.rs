@@ -127,8 +127,12 @@ fn write_inputs(team: &Team, ours: &Program, settings: &Settings) -> Result<()> 
     Round::new(team, ours, settings.seed, u64::MAX).prepare()
 }
 
-/// One measurement of a program, on the inputs of ours.
-fn time_once(
+/// One measurement of a program, on the inputs of ours, in microseconds an operation; `None` on the simulated machine.
+///
+/// # Errors
+///
+/// What became of it.
+pub(crate) fn time_once(
     team: &mut Team,
     (program, ours): (&Program, &Program),
     timer: &Timer,

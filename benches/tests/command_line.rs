@@ -39,6 +39,23 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
+/// Without time there is nothing to tune for; that is a wrong command line, not a failure.
+#[test]
+fn the_simulated_machine_cannot_be_tuned_for() {
+    for (args, words) in [
+        (&["tune", "--device", "sim"][..], "has no time"),
+        (&["tune", "--device", "sim", "--shapes", "ll"], "has no time"),
+        (&["tune", "--device", "sim", "--ranks", "1"], "2.."),
+        (&["tune", "--device", "sim", "--shapes", "ring"], "two_shot_push"),
+        (&["tune", "--device", "sim", "--shapes", "ll", "--write", "x"], "cannot be used"),
+    ] {
+        let output = bare().args(args).output().expect("the bench starts");
+        let (said, error) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!((output.status.code(), said.as_str()), (Some(2), ""), "{args:?}: {error}");
+        assert!(error.contains(words), "{args:?}: {error}");
+    }
+}
+
 #[test]
 fn small_cases_are_right() {
     let good = [

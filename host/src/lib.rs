@@ -40,6 +40,7 @@ pub mod symmetric;
 pub mod tap;
 pub mod vmm;
 
+pub use collectives::TuningTable;
 pub use comm::{Comm, CommConfig, Group, UniqueId, group};
 pub use element::{E4m3, E5m2, Element};
 pub use error::{Error, ErrorKind, Result};

@@ -13,6 +13,7 @@ mod lint;
 mod map;
 mod shell;
 mod test;
+mod tune;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -41,6 +42,8 @@ enum Command {
     Doctor,
     /// Print the symmetric space of a small communicator as a picture.
     Map(map::Args),
+    /// Measure which algorithm is the fastest at which size on these GPUs, and write it as a tuning table.
+    Tune(tune::Args),
     /// Make a folder with binaries that run on a machine without Rust.
     Dist(dist::Args),
     /// Assemble all PTX with ptxas and print registers and spills.
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => check::run("trace", &args),
         Command::Doctor => doctor::run(),
         Command::Map(args) => map::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Dist(args) => dist::run(&args),
         Command::CheckPtx(args) => check_ptx::run(&args),
         Command::Lint(args) => lint::run(&args),

@@ -5,6 +5,7 @@ mod host_cost;
 mod map;
 mod registration;
 mod timer;
+mod tune;
 
 use crate::json::is_stdout;
 use anyhow::{Context, Result};
@@ -18,6 +19,7 @@ use std::path::Path;
 pub(crate) const HELP: &str = "Other measurements, each with a --help of its own:
   host-cost     nanoseconds of the host per call, of a bare launch and of an all-reduce
   registration  time to make a communicator and to register 1, 16, 256 windows
+  tune          which algorithm is the fastest at which size, as a tuning table
   map           a picture of a symmetric space
   timer         the bench's timer against kernels that spin for a known time
   growth        peak memory and time of vectors that grow in device memory, by mapping and by copying";
@@ -29,6 +31,7 @@ pub(crate) fn run(args: &[OsString]) -> Option<Result<()>> {
         "host-cost" => host_cost::run(&host_cost::Args::parse_from(rest)),
         "registration" => registration::run(&registration::Args::parse_from(rest)),
         "timer" => timer::run(&timer::Args::parse_from(rest)),
+        "tune" => tune::run(&tune::Args::parse_from(rest)),
         "map" => map::run(&map::Args::parse_from(rest)),
         crate::growth::NAME => crate::growth::run(&crate::growth::Args::parse_from(rest)),
         _ => return None,

@@ -17,11 +17,6 @@
 //! end of block b on every rank; a kernel ends when all its blocks have. Every element has one owner, which loads it from
 //! all ranks before it stores it to any, so in and out may be the same memory.
 
-#![expect(
-    clippy::needless_range_loop,
-    reason = "a thread's packs are registers, unrolled over `n`; iterators over them make more code"
-)]
-
 use super::cut::{Part, Tile};
 use crate::abi::{CollectiveArgs, STEP_BARRIER_ENTRY, STEP_BARRIER_EXIT};
 use crate::barrier::Barrier;

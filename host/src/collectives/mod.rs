@@ -8,7 +8,9 @@ mod launch;
 mod plan;
 mod reduce_scatter;
 
-pub use plan::{ByAlgorithm, Capabilities, Plan, Problem, explain, plan};
+pub use plan::{
+    ByAlgorithm, Capabilities, Plan, Problem, TuningKey, TuningRow, TuningTable, TypeClass, explain, plan,
+};
 
 use crate::element::Element;
 use crate::stream::Stream;
@@ -198,7 +200,7 @@ impl Comm {
         self.multicast_base().map(|_| Multicast { input: true, output: true })
     }
 
-    pub(crate) fn problem(&self, (collective, count, dtype, op, multicast): Asked) -> Result<Problem> {
+    pub(crate) fn problem(&self, (collective, count, dtype, op, multicast): Asked) -> Result<Problem<'_>> {
         let agreed = self.agreed();
         Ok(Problem {
             collective,
@@ -213,6 +215,7 @@ impl Comm {
                 algorithm: agreed.algorithm,
                 ctas: agreed.ctas,
                 threads: agreed.threads,
+                tuning: self.tuning(),
             },
         })
     }

@@ -1,9 +1,11 @@
 //! Settings of a communicator and the variables they come from.
 
 use crate::backend::MachineKind;
+use crate::collectives::TuningTable;
 use crate::environment::with_variables;
 use crate::multicast_switch::MulticastSwitch;
 use crate::{ErrorKind, Result};
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 use symmem_device::kernels::{Algorithm, Dtype, Op};
@@ -39,6 +41,9 @@ pub struct CommConfig {
     pub ops: Vec<Op>,
     /// Most threads per block, rounded up to whole warps of 32, though never fewer than ranks. `SYMMEM_THREADS`.
     pub threads: Option<u32>,
+    /// Rows that go before those that this build carries ([`TuningTable::built_in`]). `SYMMEM_TUNING`, the path of a file
+    /// as `cargo xtask tune` writes it.
+    pub tuning: Option<TuningTable>,
     /// How many ranks of this process may share one device, for tests of more ranks than there are GPUs: each gets its
     /// share of the blocks that can be resident at once, and there is no multicast. `SYMMEM_RANKS_PER_GPU`, default 1.
     pub ranks_per_device: u32,
@@ -60,6 +65,7 @@ impl Default for CommConfig {
             dtypes: vec![Dtype::F32, Dtype::F16, Dtype::Bf16],
             ops: vec![Op::Sum],
             threads: None,
+            tuning: None,
             ranks_per_device: 1,
             sim_slowdown: 1,
         }
@@ -95,6 +101,7 @@ impl CommConfig {
             dtypes: list(&variable, "SYMMEM_DTYPES", Dtype::ALL, Dtype::name)?.unwrap_or(default.dtypes),
             ops: list(&variable, "SYMMEM_OPS", Op::ALL, Op::name)?.unwrap_or(default.ops),
             threads: number(&variable, "SYMMEM_THREADS")?,
+            tuning: tuning(&variable)?,
             ranks_per_device: number(&variable, "SYMMEM_RANKS_PER_GPU")?.unwrap_or(default.ranks_per_device),
             sim_slowdown: number(&variable, "SYMMEM_SIM_SLOWDOWN")?.unwrap_or(default.sim_slowdown),
         })
@@ -104,6 +111,14 @@ impl CommConfig {
         let factor = if machine == MachineKind::Sim { self.sim_slowdown } else { 1 };
         Duration::from_millis(self.host_timeout_ms).saturating_mul(factor)
     }
+}
+
+fn tuning(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Option<TuningTable>> {
+    let path = variable("SYMMEM_TUNING").filter(|path| !path.is_empty());
+    let read = |path: String| {
+        TuningTable::read(Path::new(&path)).map_err(|error| error.context("reading what SYMMEM_TUNING names"))
+    };
+    path.map(read).transpose()
 }
 
 fn algorithm_named(name: &str) -> Result<Algorithm> {
@@ -177,6 +192,7 @@ mod tests {
             ("SYMMEM_DTYPES", "bf16, f32"),
             ("SYMMEM_OPS", "max"),
             ("SYMMEM_THREADS", "64"),
+            ("SYMMEM_TUNING", concat!(env!("CARGO_MANIFEST_DIR"), "/src/collectives/plan/measured.txt")),
             ("SYMMEM_RANKS_PER_GPU", "4"),
             ("SYMMEM_SIM_SLOWDOWN", "8"),
         ]);
@@ -191,6 +207,7 @@ mod tests {
             dtypes: vec![Dtype::Bf16, Dtype::F32],
             ops: vec![Op::Max],
             threads: Some(64),
+            tuning: Some(TuningTable::built_in().clone()),
             ranks_per_device: 4,
             sim_slowdown: 8,
         };
@@ -211,6 +228,7 @@ mod tests {
             ("SYMMEM_CHECK", "yes"),
             ("SYMMEM_DTYPES", "f32,f33"),
             ("SYMMEM_OPS", "plus"),
+            ("SYMMEM_TUNING", "/no/such/file"),
         ];
         for (name, value) in wrong {
             let text = from(&[(name, value)]).expect_err(name).to_string();

@@ -1,8 +1,8 @@
 //! How a communicator comes to be: what each rank's worker does together with all others.
 
 use crate::backend::{DeviceFacts, MachineKind};
-use crate::collectives::Calls;
-use crate::comm::bootstrap::{Bootstrap, agree, equal, exchange};
+use crate::collectives::{Calls, TuningTable};
+use crate::comm::bootstrap::{Bootstrap, agree, equal, exchange, gather};
 use crate::comm::config::CommConfig;
 use crate::comm::identity::check_peers;
 use crate::comm::prepare::{load, sets_of, sets_without_op};
@@ -60,6 +60,7 @@ pub(crate) struct Agreed {
 /// A rank that is ready.
 pub(crate) struct Ready {
     pub(crate) agreed: Agreed,
+    pub(crate) tuning: Arc<TuningTable>,
     pub(crate) kernels: Arc<Kernels>,
     pub(crate) record: Arc<Record>,
     pub(crate) space: Arc<SymmetricSpace>,
@@ -159,6 +160,7 @@ pub(crate) fn init(
     hello.granularity_bytes = able.as_ref().copied().unwrap_or(hello.granularity_bytes);
     let hellos = exchange(meeting, "init: facts", &hello)?;
     let (agreed, stride_bytes, align_bytes) = settle(&hellos)?;
+    let tuning = tuning(meeting, config)?;
     let space =
         process.space(|| SymmetricSpace::new(device.machine(), agreed.n_ranks, stride_bytes, align_bytes));
     let space = agree(meeting, "init: symmetric space", space)?;
@@ -186,7 +188,7 @@ pub(crate) fn init(
         multicast: multicast.clone(),
         turn: Turn::default(),
     };
-    Ok((Ready { agreed, kernels, record, space, multicast }, registrar, events))
+    Ok((Ready { agreed, tuning, kernels, record, space, multicast }, registrar, events))
 }
 
 /// What a rank has made alone.
@@ -244,6 +246,18 @@ fn settle(hellos: &[Hello]) -> Result<(Agreed, u64, u64)> {
         check: first.check != 0,
     };
     Ok((agreed, stride_bytes, align_bytes))
+}
+
+/// Rank 0's tuning table, which holds for all: those of other builds, or with other files, would choose other kernels.
+fn tuning(meeting: &dyn Bootstrap, config: &CommConfig) -> Result<Arc<TuningTable>> {
+    let built_in = TuningTable::built_in();
+    let own = config.tuning.clone().unwrap_or_default().or(built_in);
+    let texts = gather(meeting, "init: tuning tables", own.to_string().into_bytes())?;
+    for (rank, _) in texts.iter().enumerate().filter(|(_, text)| **text != texts[0]) {
+        tracing::warn!(rank, "tuning tables differ (SYMMEM_TUNING, or the build); that of rank 0 holds");
+    }
+    let of_rank_0 = TuningTable::parse(&String::from_utf8_lossy(&texts[0]));
+    agree(meeting, "init: rank 0's tuning table read", of_rank_0).map(Arc::new)
 }
 
 /// Maps and zeroes this rank's `DevBase`. No peer launches before all ranks have come this far.

@@ -28,7 +28,7 @@ pub use unique_id::UniqueId;
 pub(crate) use worker::lock;
 
 use crate::backend::{CaptureState, Token};
-use crate::collectives::{Asked, Calls, Plan};
+use crate::collectives::{Asked, Calls, Plan, TuningTable};
 use crate::kernels::Kernels;
 use crate::machine::Device;
 use crate::stream::Stream;
@@ -66,6 +66,7 @@ pub struct Comm {
     rank: u32,
     device: Device,
     agreed: Agreed,
+    tuning: Arc<TuningTable>,
     poisoned: Option<Error>,
     last_plan: Option<(Asked, Plan)>,
     // From here on in the order in which it must go: worker, kernels, record, space, memory of all ranks.
@@ -134,6 +135,7 @@ impl Comm {
             rank,
             device: device.clone(),
             agreed: ready.agreed,
+            tuning: ready.tuning,
             poisoned: None,
             last_plan: None,
             worker,
@@ -256,6 +258,10 @@ impl Comm {
     /// What rank 0 wanted at init is replaced, and so is what was planned by it.
     pub(crate) fn set_wishes(&mut self, algorithm: Option<Algorithm>, ctas: Option<u32>) {
         (self.agreed.algorithm, self.agreed.ctas, self.last_plan) = (algorithm, ctas, None);
+    }
+
+    pub(crate) fn tuning(&self) -> &TuningTable {
+        &self.tuning
     }
 
     pub(crate) fn last_plan(&self) -> Option<(Asked, Plan)> {

@@ -49,7 +49,7 @@ fn a_hundred_runs(context: &Context) -> Result<()> {
     for (collective, algorithm) in kinds() {
         let config = CommConfig { algorithm: Some(algorithm), ..CommConfig::default() };
         let mut rig = Rig::with(&machine, ranks, &config)?;
-        let mut field = Field::new(&rig, 8 << 10, 54)?;
+        let mut field = Field::new(&rig, 32 << 10, 54)?;
         let operation = operation(collective, Dtype::F32, Op::Sum, if context.is_sim() { 129 } else { 1501 });
         field.stage(&operation, &mut Random::new(55))?;
         let mut first = None;

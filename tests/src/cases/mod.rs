@@ -26,6 +26,7 @@ mod sequences;
 mod sharing;
 mod streams;
 mod timers;
+mod tuning;
 mod vectors;
 mod windows;
 
@@ -58,6 +59,7 @@ pub(crate) fn all(extent: Extent, gpus: u32) -> Vec<Case> {
         late_launches::cases(),
         lifetimes::cases(),
         prepare::cases(),
+        tuning::cases(),
         processes::cases(),
         bad_input::cases(),
         faults::cases(),

@@ -3,18 +3,23 @@
 //! The algorithm that was asked for, if it has a kernel for the type and operation; else the one that was measured to be
 //! fastest, if it has; else the fastest by the model.
 
+mod choice;
+mod table;
+#[cfg(test)]
+mod tests;
 mod tuning;
 
 use crate::backend::{GraphFacts, LaunchShape};
 use crate::kernels::THREADS_MAX;
 use crate::{ErrorKind, Result};
-use std::fmt;
+use choice::{Choice, Rejection, candidates};
 use symmem_device::kernels::{Algorithm, Collective, Dtype, KERNELS, KernelSpec, Multicast, Op, find};
+pub use table::{TuningKey, TuningRow, TuningTable, TypeClass};
 pub(crate) use tuning::{Form, form_of};
 
 /// A collective to plan. Equal on all ranks: the call's values by contract, the rest by exchange at init.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct Problem<'a> {
     /// What is done.
     pub collective: Collective,
     /// Elements: of the message in an all-reduce or a broadcast, of one rank's part in every other collective.
@@ -28,12 +33,12 @@ pub struct Problem {
     /// Which windows have multicast; `None` if the communicator has none.
     pub multicast: Option<Multicast>,
     /// What the ranks can do and want.
-    pub capabilities: Capabilities,
+    pub capabilities: Capabilities<'a>,
 }
 
-/// What all ranks can do, and what rank 0 wants.
+/// What all ranks can do, and what rank 0 wants and knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
+pub struct Capabilities<'a> {
     /// The least compute capability of a rank, as major × 10 + minor.
     pub sm: u32,
     /// Blocks of the largest size that every rank can have resident at once, of each algorithm's kernel.
@@ -44,6 +49,8 @@ pub struct Capabilities {
     pub ctas: Option<u32>,
     /// Most threads per block, if they are not to be chosen.
     pub threads: Option<u32>,
+    /// What was measured.
+    pub tuning: &'a TuningTable,
 }
 
 /// A number for each algorithm, in the order of [`Algorithm::ALL`].
@@ -69,7 +76,7 @@ impl Plan {
     }
 }
 
-impl Problem {
+impl Problem<'_> {
     /// Bytes of the message or share; `None` if they do not fit in 64 bits.
     fn bytes(&self) -> Option<u64> {
         self.count.checked_mul(self.dtype.bytes())
@@ -112,7 +119,7 @@ impl Problem {
 /// # Errors
 ///
 /// [`ErrorKind::Unsupported`] if no kernel does it, [`ErrorKind::SizeOverflow`] if its bytes do not fit in 64 bits.
-pub fn plan(problem: &Problem) -> Result<Plan> {
+pub fn plan(problem: &Problem<'_>) -> Result<Plan> {
     let bytes = problem.bytes().ok_or_else(|| ErrorKind::SizeOverflow { what: problem.name() })?;
     let chosen = candidates(problem).find(|candidate| candidate.rejected.is_none());
     let kernel = chosen.and_then(|candidate| candidate.kernel).ok_or_else(|| ErrorKind::Unsupported {
@@ -123,7 +130,7 @@ pub fn plan(problem: &Problem) -> Result<Plan> {
 }
 
 /// The choice for a problem, the candidates, and why each of the others was not chosen.
-pub fn explain(problem: &Problem) -> String {
+pub fn explain(problem: &Problem<'_>) -> String {
     let head = match plan(problem) {
         Ok(plan) => format!(
             "{} × {} on {} ranks: {}, {} blocks of {} threads",
@@ -139,107 +146,13 @@ pub fn explain(problem: &Problem) -> String {
     let others = candidates(problem).filter_map(|candidate| {
         candidate.rejected.map(|why| format!("\n  not {}: {why}", candidate.algorithm))
     });
+    let choice = problem.bytes().and_then(|bytes| Choice::of(problem, bytes));
+    let head = choice.map_or(head.clone(), |choice| format!("{head}\n  since {choice}"));
     others.fold(head, |text, line| text + &line)
 }
 
-struct Candidate {
-    algorithm: Algorithm,
-    kernel: Option<&'static KernelSpec>,
-    rejected: Option<Rejection>,
-}
-
-/// Why an algorithm is not the choice. Put into words only when somebody asks.
-enum Rejection {
-    NoKernel,
-    NotByMultimem,
-    NoMulticast(&'static str),
-    AnotherWasAskedFor(Algorithm),
-    AnotherWasMeasured { fastest: Algorithm, bytes: u64 },
-    Slower { modelled_ns: u64, fastest: Algorithm, fastest_ns: u64 },
-    NotModelled,
-}
-
-impl fmt::Display for Rejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoKernel => write!(f, "no kernel for this collective, type and operation on these GPUs"),
-            Self::NotByMultimem => write!(f, "multimem does not do this type and operation"),
-            Self::NoMulticast(lacks) => write!(f, "{lacks} has no multicast"),
-            Self::AnotherWasAskedFor(algorithm) => write!(f, "{algorithm} was asked for"),
-            Self::AnotherWasMeasured { fastest, bytes } => {
-                write!(f, "{fastest} was measured to be the fastest for {bytes} bytes")
-            }
-            Self::Slower { modelled_ns, fastest, fastest_ns } => {
-                write!(f, "takes {modelled_ns} ns by the model, {fastest} {fastest_ns} ns")
-            }
-            Self::NotModelled => write!(f, "is taken only where it was measured to be the fastest"),
-        }
-    }
-}
-
-/// Why the chosen algorithm is the choice.
-#[derive(Clone, Copy)]
-enum Choice {
-    Asked(Algorithm),
-    Measured(Algorithm),
-    /// It, and its time in nanoseconds.
-    Modelled(Algorithm, u64),
-}
-
-impl Choice {
-    /// `None` if nothing has a kernel.
-    fn of(problem: &Problem, bytes: u64) -> Option<Self> {
-        let can_be = |algorithm: &Algorithm| problem.obstacle(*algorithm).is_none();
-        if let Some(wanted) = problem.capabilities.algorithm.filter(can_be) {
-            return Some(Self::Asked(wanted));
-        }
-        let sm = problem.capabilities.sm;
-        let fastest = tuning::fastest(sm, problem.n_ranks, problem.collective, bytes);
-        if let Some(fastest) = fastest.filter(can_be) {
-            return Some(Self::Measured(fastest));
-        }
-        let all = Algorithm::ALL.iter().copied().filter(can_be);
-        let timed = all.filter_map(|algorithm| {
-            tuning::modelled_ns(algorithm, bytes, problem.n_ranks).map(|ns| (ns, algorithm))
-        });
-        timed.min_by_key(|(ns, _)| *ns).map(|(ns, algorithm)| Self::Modelled(algorithm, ns))
-    }
-
-    fn algorithm(self) -> Algorithm {
-        match self {
-            Self::Asked(algorithm) | Self::Measured(algorithm) | Self::Modelled(algorithm, _) => algorithm,
-        }
-    }
-
-    /// Why `other` is not it.
-    fn rejects(self, other: Algorithm, bytes: u64, n_ranks: u32) -> Rejection {
-        match self {
-            Self::Asked(wanted) => Rejection::AnotherWasAskedFor(wanted),
-            Self::Measured(fastest) => Rejection::AnotherWasMeasured { fastest, bytes },
-            Self::Modelled(fastest, fastest_ns) => match tuning::modelled_ns(other, bytes, n_ranks) {
-                Some(modelled_ns) => Rejection::Slower { modelled_ns, fastest, fastest_ns },
-                None => Rejection::NotModelled,
-            },
-        }
-    }
-}
-
-/// All algorithms, each with the reason why it is not the choice.
-fn candidates(problem: &Problem) -> impl Iterator<Item = Candidate> {
-    let bytes = problem.bytes().unwrap_or(u64::MAX);
-    let choice = Choice::of(problem, bytes);
-    Algorithm::ALL.iter().map(move |&algorithm| {
-        let rejected = problem.obstacle(algorithm).or_else(|| match choice {
-            None => Some(Rejection::NoKernel),
-            Some(choice) if choice.algorithm() == algorithm => None,
-            Some(choice) => Some(choice.rejects(algorithm, bytes, problem.n_ranks)),
-        });
-        Candidate { algorithm, kernel: problem.kernel(algorithm), rejected }
-    })
-}
-
 /// A slot a thread as long as that keeps the blocks few, then larger blocks, then more of them.
-fn shape(algorithm: Algorithm, bytes: u64, problem: &Problem) -> LaunchShape {
+fn shape(algorithm: Algorithm, bytes: u64, problem: &Problem<'_>) -> LaunchShape {
     let form = form_of(algorithm);
     let n_parts = if form.is_divided { u64::from(problem.n_ranks.max(1)) } else { 1 };
     let slots = bytes.div_ceil(form.slot_bytes).div_ceil(n_parts).max(1);
@@ -258,138 +171,4 @@ fn shape(algorithm: Algorithm, bytes: u64, problem: &Problem) -> LaunchShape {
     // Never more blocks than can be resident, since a block waits for its peers.
     let blocks = wanted.clamp(1, form.blocks_max.min(resident).max(1).into()) as u32;
     LaunchShape { blocks, threads: threads as u32, shared_bytes: 0, waits_itself: false }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn problem() -> impl Strategy<Value = Problem> {
-        let op = prop::sample::select(Op::ALL);
-        let dtype = prop::sample::select(Dtype::ALL);
-        let collective = prop::sample::select(Collective::ALL);
-        let wanted = prop::option::of(prop::sample::select(Algorithm::ALL));
-        let windows = (any::<bool>(), any::<bool>()).prop_map(|(input, output)| Multicast { input, output });
-        let limits = (prop::option::of(1u32..1000), prop::option::of(1u32..1000));
-        let wishes = (wanted, prop::option::of(windows));
-        let values = (collective, 0u64..1 << 40, dtype, op, 1u32..=72, 1u32..600, wishes, limits);
-        values.prop_map(|(collective, count, dtype, op, n_ranks, blocks_max, wishes, limits)| Problem {
-            collective,
-            count,
-            dtype,
-            op: collective.reduces().then_some(op),
-            n_ranks,
-            multicast: wishes.1,
-            capabilities: Capabilities {
-                sm: 90,
-                blocks_max: [blocks_max; Algorithm::ALL.len()],
-                algorithm: wishes.0,
-                ctas: limits.0,
-                threads: limits.1,
-            },
-        })
-    }
-
-    proptest! {
-        /// Every plan is resident, inside DevBase, and explains itself.
-        #[test]
-        fn plans_are_launchable(problem in problem()) {
-            let plan = plan(&problem).expect("every combination has a kernel");
-            let blocks = plan.shape.blocks;
-            let resident = problem.capabilities.blocks_max[0] * (THREADS_MAX / plan.shape.threads);
-            prop_assert!(blocks >= 1 && blocks <= resident);
-            prop_assert!(plan.shape.threads.is_multiple_of(32) && plan.shape.threads <= THREADS_MAX);
-            prop_assert!(plan.shape.threads >= problem.n_ranks);
-            prop_assert!(blocks <= form_of(plan.kernel.algorithm).blocks_max);
-            let text = explain(&problem);
-            prop_assert!(text.contains(plan.kernel.algorithm.name()));
-            let needs = plan.kernel.algorithm.multicast().unwrap_or(NONE);
-            let has = problem.multicast.unwrap_or(NONE);
-            prop_assert!(needs.input <= has.input && needs.output <= has.output);
-            prop_assert_eq!(text.matches("\n  not ").count(), Algorithm::ALL.len() - 1);
-        }
-    }
-
-    const NONE: Multicast = Multicast { input: false, output: false };
-
-    fn on_two(collective: Collective, count: u64, dtype: Dtype, algorithm: Option<Algorithm>) -> Problem {
-        let capabilities = Capabilities {
-            sm: 90,
-            blocks_max: [132; Algorithm::ALL.len()],
-            algorithm,
-            ctas: None,
-            threads: None,
-        };
-        let op = collective.reduces().then_some(Op::Sum);
-        Problem { collective, count, dtype, op, n_ranks: 2, multicast: None, capabilities }
-    }
-
-    #[test]
-    fn an_override_holds_where_a_kernel_exists() {
-        for (wanted, chosen) in [
-            (Algorithm::TwoShotLdSt, Algorithm::TwoShotLdSt),
-            (Algorithm::SentinelTwoShot, Algorithm::SentinelTwoShot),
-            (Algorithm::St, Algorithm::Ll),
-        ] {
-            let mut problem = on_two(Collective::AllReduce, 2, Dtype::F32, Some(wanted));
-            problem.capabilities.ctas = Some(9);
-            let plan = plan(&problem).expect("exists");
-            assert_eq!((plan.kernel.algorithm, plan.shape.blocks), (chosen, 9));
-        }
-    }
-
-    /// What multimem does is what is asked for; all else goes on without it, and says why.
-    #[test]
-    fn multicast_is_for_what_has_it() {
-        let both = Some(Multicast { input: true, output: true });
-        let one = Some(Multicast { input: true, output: false });
-        for (collective, dtype, algorithm, multicast, expected) in [
-            (Collective::AllReduce, Dtype::Bf16, Algorithm::Mc, both, None),
-            (Collective::AllReduce, Dtype::I64, Algorithm::Mc, both, None),
-            (Collective::AllReduce, Dtype::E4m3, Algorithm::Mc, both, Some("mc: multimem does not do this")),
-            (Collective::AllReduce, Dtype::F32, Algorithm::Mc, one, Some("mc: the output has no multicast")),
-            (Collective::AllReduce, Dtype::F32, Algorithm::Mc, None, Some("mc: the communicator has no")),
-            (Collective::AllReduce, Dtype::F32, Algorithm::LlMc, one, None),
-            (Collective::ReduceScatter, Dtype::F32, Algorithm::LdMc, one, None),
-            (Collective::ReduceScatter, Dtype::F32, Algorithm::Mc, both, Some("mc: no kernel")),
-            (
-                Collective::AllGather,
-                Dtype::U8,
-                Algorithm::StMc,
-                one,
-                Some("st_mc: the output has no multicast"),
-            ),
-            (Collective::AllGather, Dtype::U8, Algorithm::LlMc, one, None),
-        ] {
-            let problem = Problem { multicast, ..on_two(collective, 5, dtype, Some(algorithm)) };
-            let chosen = plan(&problem).expect("exists").kernel.algorithm;
-            let text = explain(&problem);
-            match expected {
-                None => assert_eq!(chosen, algorithm, "{text}"),
-                Some(why) => assert!(chosen.multicast().is_none() && text.contains(why), "{text}"),
-            }
-        }
-        let problem = Problem { multicast: both, ..on_two(Collective::AllReduce, 5, Dtype::F32, None) };
-        assert!(explain(&problem).contains("not mc: "), "{}", explain(&problem));
-    }
-
-    #[test]
-    fn small_goes_in_one_hop_and_large_by_parts() {
-        for (collective, bytes, dtype, chosen) in [
-            (Collective::AllReduce, 8, Dtype::F32, Algorithm::Ll),
-            (Collective::AllReduce, 128 << 10, Dtype::F32, Algorithm::Sentinel),
-            (Collective::AllReduce, 4 << 20, Dtype::Bf16, Algorithm::SentinelTwoShot),
-            // Integers have no value to spare.
-            (Collective::AllReduce, 1 << 20, Dtype::I32, Algorithm::Ll128),
-            (Collective::AllReduce, 1 << 20, Dtype::U64, Algorithm::Ll),
-            (Collective::AllReduce, 1 << 29, Dtype::F32, Algorithm::TwoShotPush),
-            (Collective::ReduceScatter, 1 << 29, Dtype::F64, Algorithm::Push),
-            (Collective::AllGather, 1 << 29, Dtype::U8, Algorithm::St),
-        ] {
-            let problem = on_two(collective, bytes / dtype.bytes(), dtype, None);
-            let plan = plan(&problem).expect("exists");
-            assert_eq!(plan.kernel.algorithm, chosen, "{collective} {bytes} {dtype}");
-        }
-    }
 }

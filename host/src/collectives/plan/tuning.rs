@@ -1,11 +1,10 @@
-//! What the plan knows of algorithms: how they are launched, which was measured to be fastest, and a model for what was
-//! not measured.
+//! What the plan knows of algorithms: how they are launched, and a model for what was not measured.
 
 use symmem_device::abi::{
     BARRIER_BLOCKS_MAX, LL_128_PAYLOAD_BYTES, LL_BLOCKS_MAX, LL_PAYLOAD_BYTES, PUSH_BLOCKS_MAX,
-    SENTINEL_BLOCKS_MAX, SENTINEL_PAYLOAD_BYTES,
+    SENTINEL_PAYLOAD_BYTES,
 };
-use symmem_device::kernels::{Algorithm, Collective};
+use symmem_device::kernels::Algorithm;
 
 /// How an algorithm is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +45,9 @@ pub(crate) fn form_of(algorithm: Algorithm) -> Form {
         Algorithm::Ll => packets(LL_PAYLOAD_BYTES, false, 64, LL_BLOCKS_MAX),
         Algorithm::Ll128 => packets(LL_128_PAYLOAD_BYTES, false, 64, LL_BLOCKS_MAX),
         Algorithm::LlTwoShot => packets(LL_PAYLOAD_BYTES, true, 64, LL_BLOCKS_MAX),
-        Algorithm::Sentinel => packets(SENTINEL_PAYLOAD_BYTES, false, 64, SENTINEL_BLOCKS_MAX),
-        Algorithm::SentinelTwoShot => packets(SENTINEL_PAYLOAD_BYTES, true, 64, SENTINEL_BLOCKS_MAX),
+        // Two blocks of 512 threads on a multiprocessor take a quarter longer than one at 8 MiB.
+        Algorithm::Sentinel => packets(SENTINEL_PAYLOAD_BYTES, false, 64, 128),
+        Algorithm::SentinelTwoShot => packets(SENTINEL_PAYLOAD_BYTES, true, 64, 128),
         Algorithm::TwoShotLdSt => between_barriers(true, 512, 2, BARRIER_BLOCKS_MAX),
         Algorithm::Ld => between_barriers(false, 512, 2, BARRIER_BLOCKS_MAX),
         // More blocks, or larger ones, are slower from 32 MiB on.
@@ -64,55 +64,9 @@ pub(crate) fn form_of(algorithm: Algorithm) -> Form {
     }
 }
 
-/// What was measured: the fastest algorithm up to so many bytes of the message or of one rank's part.
-pub(crate) struct Measured {
-    /// Compute capability.
-    sm: u32,
-    n_ranks: u32,
-    collective: Collective,
-    /// In ascending order of bytes; the last goes on for ever.
-    fastest: &'static [(u64, Algorithm)],
-}
-
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-
-/// On two H200s with f32.
-const MEASURED: &[Measured] = &[
-    Measured {
-        sm: 90,
-        n_ranks: 2,
-        collective: Collective::AllReduce,
-        fastest: &[
-            (32 * KIB, Algorithm::Ll),
-            (3 * MIB, Algorithm::Sentinel),
-            (8 * MIB, Algorithm::SentinelTwoShot),
-            (u64::MAX, Algorithm::TwoShotPush),
-        ],
-    },
-    Measured {
-        sm: 90,
-        n_ranks: 2,
-        collective: Collective::AllGather,
-        fastest: &[(48 * KIB, Algorithm::Ll), (1280 * KIB, Algorithm::Ll128), (u64::MAX, Algorithm::St)],
-    },
-    Measured {
-        sm: 90,
-        n_ranks: 2,
-        collective: Collective::ReduceScatter,
-        fastest: &[(KIB, Algorithm::Ll), (5 * MIB, Algorithm::Sentinel), (u64::MAX, Algorithm::Push)],
-    },
-];
-
-/// The algorithm that was fastest for `bytes`; `None` where nothing was measured.
-pub(crate) fn fastest(sm: u32, n_ranks: u32, collective: Collective, bytes: u64) -> Option<Algorithm> {
-    let is_row = |row: &&Measured| (row.sm, row.n_ranks, row.collective) == (sm, n_ranks, collective);
-    let row = MEASURED.iter().find(is_row)?;
-    row.fastest.iter().find(|(bytes_max, _)| bytes <= *bytes_max).map(|(_, algorithm)| *algorithm)
-}
-
 /// The model's time in nanoseconds; `None` for an algorithm that is taken only where it was measured to be fastest. A
-/// constant for hops and barriers, and the bytes that a rank sends, or loads, over the rate of the link. The constants are those of H200s with NVLink; ratios are what matters.
+/// constant for hops and barriers, and the bytes that a rank sends, or loads, over the rate of the link. The constants are
+/// those of H200s with NVLink; ratios are what matters.
 pub(crate) fn modelled_ns(algorithm: Algorithm, bytes: u64, n_ranks: u32) -> Option<u64> {
     let peers = f64::from(n_ranks.max(2) - 1);
     let divided = peers / f64::from(n_ranks.max(2));
@@ -136,21 +90,6 @@ pub(crate) fn modelled_ns(algorithm: Algorithm, bytes: u64, n_ranks: u32) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use symmem_device::kernels::KERNELS;
-
-    #[test]
-    fn what_was_measured_exists_and_ascends() {
-        for row in MEASURED {
-            for (_, algorithm) in row.fastest {
-                let exists = KERNELS
-                    .iter()
-                    .any(|kernel| (kernel.collective, kernel.algorithm) == (row.collective, *algorithm));
-                assert!(exists, "{} {algorithm}", row.collective);
-            }
-            assert!(row.fastest.is_sorted_by(|a, b| a.0 < b.0));
-            assert_eq!(row.fastest.last().map(|last| last.0), Some(u64::MAX));
-        }
-    }
 
     /// Flags beside the data save hops, parts and barriers save bytes.
     #[test]
