@@ -93,8 +93,6 @@ impl Job {
         let mut config = CommConfig::from_env()?;
         config.algorithm = cli.algorithm().or(config.algorithm);
         (config.dtypes, config.ops) = (cli.dtypes(), cli.ops());
-        // What is measured is the collective alone, unless it is asked for otherwise.
-        config.check.get_or_insert(false);
         let mut settings = settings(cli, machine.kind()).map_err(Refusal::Usage)?;
         if let Some(link) = &mut link {
             settings.seed = link.gather(&settings.seed)?[0];

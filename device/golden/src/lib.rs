@@ -29,6 +29,8 @@ kernels! {
     ld_weak_b64(a: u64, out: *mut u64) { *out = ptx::ld_weak_b64(a) }
     ld_weak_v2_b64(a: u64, out: *mut [u64; 2]) { *out = ptx::ld_weak_v2_b64(a) }
     ld_relaxed_sys_b32(a: u64, out: *mut u32) { *out = ptx::ld_relaxed_sys_b32(a) }
+    ld_acquire_sys_b32(a: u64, out: *mut u32) { *out = ptx::ld_acquire_sys_b32(a) }
+    mov_b64(a: u64, out: *mut u64) { *out = ptx::mov_b64(a) }
     ld_relaxed_sys_v2_b64(a: u64, out: *mut [u64; 2]) { *out = ptx::ld_relaxed_sys_v2_b64(a) }
     st_weak_b8(a: u64, value: u16) { ptx::st_weak_b8(a, value) }
     st_weak_b16(a: u64, value: u16) { ptx::st_weak_b16(a, value) }
@@ -45,6 +47,7 @@ kernels! {
     }
     globaltimer_ns(out: *mut u64) { *out = ptx::globaltimer_ns() }
     griddepcontrol_wait() { ptx::griddepcontrol_wait() }
+    griddepcontrol_launch_dependents() { ptx::griddepcontrol_launch_dependents() }
     bar_warp_sync(mask: u32) { ptx::bar_warp_sync(mask) }
     min_nan_f32(a: f32, b: f32, out: *mut f32) { *out = ptx::min_nan_f32(a, b) }
     max_nan_f32(a: f32, b: f32, out: *mut f32) { *out = ptx::max_nan_f32(a, b) }
