@@ -182,6 +182,8 @@ impl Types {
         match self.algorithm {
             Algorithm::TwoShotPush | Algorithm::Push => LARGE_PUSHED * packs * parts,
             Algorithm::SentinelTwoShot => LARGE * 2 * parts,
+            // Two slots of 12 bytes a thread.
+            Algorithm::Ll128 => LARGE * 3,
             _ => LARGE,
         }
     }
