@@ -44,7 +44,10 @@ pub(crate) fn run(args: &TraceArgs) -> Result<bool> {
 fn collective(args: &TraceArgs, subject: &str) -> Result<(String, Vec<Stroke>)> {
     let named = Collective::from_name(subject);
     let kernel = match named {
-        Some(collective) => KERNELS.iter().find(|kernel| kernel.collective == collective),
+        Some(collective) => KERNELS.iter().find(|kernel| {
+            let is_usual = kernel.dtype.is_none_or(|dtype| dtype == Dtype::F32);
+            kernel.collective == collective && is_usual && kernel.op.is_none_or(|op| op == Op::Sum)
+        }),
         None => select::subjects(&[subject.into()])?.first().map(|subject| subject.kernel),
     };
     let kernel = kernel.context("no kernel does that")?;
@@ -60,6 +63,7 @@ fn collective(args: &TraceArgs, subject: &str) -> Result<(String, Vec<Stroke>)> 
         algorithm: named.is_none().then_some(kernel.algorithm),
         ctas: Some(args.ctas),
         threads: Some(THREADS),
+        dtypes: vec![kernel.dtype.unwrap_or(Dtype::F32)],
         ops: vec![kernel.op.unwrap_or(Op::Sum)],
         check: Some(false),
         ..CommConfig::default()

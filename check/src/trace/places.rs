@@ -38,8 +38,9 @@ impl Places {
         let layout = self.layout;
         let slots = layout.ll_slots_offset(0, 0, 0);
         if offset < size_of::<DevBaseHeader>() as u64 {
-            let timeout = std::mem::offset_of!(DevBaseHeader, timeout_ns) as u64;
-            return ["poison word", "claim word", "timeout"][(offset.min(timeout) / 4) as usize];
+            let blank = std::mem::offset_of!(DevBaseHeader, blank) as u64;
+            return ["poison word", "claim word", "timeout", "timeout", "blank words"]
+                [(offset.min(blank) / 4) as usize];
         }
         let slots_128 = layout.ll_128_slots_offset(0, 0, 0);
         let bank_bytes = layout.ll_slots_offset(0, 1, 0) - slots;
