@@ -25,11 +25,19 @@ pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
     if args.mutants {
         return mutants::run(args);
     }
-    let subjects = select::subjects(&args.kernels)?;
+    let mut subjects = select::subjects(&args.kernels)?;
     let campaign = campaign(args);
     if args.list {
         subjects.iter().for_each(|subject| println!("{}", subject.name));
         return Ok(true);
+    }
+    if args.kernels.is_empty() && !args.full {
+        let n_all = subjects.len();
+        subjects.retain(Subject::is_usual);
+        let n_left = n_all - subjects.len();
+        println!(
+            "# SKIPPED: {n_left} kernels, the same sources in other types and operations; name them, or --full"
+        );
     }
     check(&campaign, &subjects, jobs(args))
 }

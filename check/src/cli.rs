@@ -51,7 +51,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["kernels", "ranks", "seeds", "schedule", "mutants"])]
     pub(crate) replay: Option<String>,
 
-    /// 200 seeds each
+    /// Every type and operation, not f32 sum alone, and 200 seeds each
     #[arg(long)]
     pub(crate) full: bool,
 

@@ -2,7 +2,7 @@
 
 use crate::program::{CHECKED, Program};
 use anyhow::{Result, ensure};
-use symmem_device::kernels::{CHECK_ENTER, KERNELS, KernelSpec};
+use symmem_device::kernels::{CHECK_ENTER, Dtype, KERNELS, KernelSpec, Op};
 
 /// The kernel that the kernels of the check stand around while they are tried themselves.
 const CHECKED_KERNEL: &str = "symmem_all_reduce_ll_f32_sum";
@@ -14,6 +14,14 @@ pub(crate) struct Subject {
     pub(crate) kernel: &'static KernelSpec,
     /// The one program that it is run in, if not in all.
     pub(crate) program: Option<&'static Program>,
+}
+
+impl Subject {
+    /// Whether it is of the type and operation that stand for all others of its source: f32, sum.
+    pub(crate) fn is_usual(&self) -> bool {
+        let KernelSpec { dtype, op, .. } = self.kernel;
+        dtype.is_none_or(|dtype| dtype == Dtype::F32) && op.is_none_or(|op| op == Op::Sum)
+    }
 }
 
 /// What of all there is has one of the patterns in its name, in the table's order, the check of calls last; all if there is

@@ -19,7 +19,6 @@ use places::Places;
 use strokes::{Stroke, strokes};
 use symmem::sim::{ProbeKind, Schedule, SimConfig, SimMachine, Trace};
 use symmem::{Collective, Comm, CommConfig, Dtype, Machine, Op, Stream, Window};
-use symmem_device::kernels::KERNELS;
 
 /// Ranks, unless they are asked for.
 const RANKS: u32 = 2;
@@ -44,10 +43,10 @@ pub(crate) fn run(args: &TraceArgs) -> Result<bool> {
 fn collective(args: &TraceArgs, subject: &str) -> Result<(String, Vec<Stroke>)> {
     let named = Collective::from_name(subject);
     let kernel = match named {
-        Some(collective) => KERNELS.iter().find(|kernel| {
-            let is_usual = kernel.dtype.is_none_or(|dtype| dtype == Dtype::F32);
-            kernel.collective == collective && is_usual && kernel.op.is_none_or(|op| op == Op::Sum)
-        }),
+        Some(collective) => select::subjects(&[])?
+            .iter()
+            .find(|subject| subject.kernel.collective == collective && subject.is_usual())
+            .map(|subject| subject.kernel),
         None => select::subjects(&[subject.into()])?.first().map(|subject| subject.kernel),
     };
     let kernel = kernel.context("no kernel does that")?;
