@@ -94,7 +94,7 @@ impl Builder {
         self
     }
 
-    /// Most threads of a block of any kernel (`.maxntid`): the assembler gives a thread no more registers than a block of
+    /// Most threads of a block of any kernel (`.maxnreg`): the assembler gives a thread no more registers than a block of
     /// so many can have. By default it gives what it likes, and large blocks may not be launchable.
     #[must_use]
     pub fn threads_max(mut self, threads: u32) -> Self {

@@ -45,8 +45,7 @@ fn run<T: Element, O: Reduction<T::Acc>, const TO_ALL: bool>(args: &CollectiveAr
     if !intact!("barrier_on_entry") || barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
         // Wide elements have more packs in flight, narrow ones more arithmetic for each.
         match T::BYTES {
-            8 | 4 => body::<T, O, 4, TO_ALL>(args),
-            2 => body::<T, O, 2, TO_ALL>(args),
+            8 | 4 | 2 => body::<T, O, 2, TO_ALL>(args),
             _ => body::<T, O, 1, TO_ALL>(args),
         }
         if intact!("barrier_on_exit") {

@@ -60,7 +60,9 @@ pub(super) fn reduce_scatter_push<T: Element, O: Reduction<T::Acc>>(args: &Colle
 #[inline(always)]
 fn run<T: Element, O: Reduction<T::Acc>, const TO_ALL: bool>(args: &CollectiveArgs) {
     match T::BYTES {
-        8 | 4 => rounds::<T, O, 4, TO_ALL>(args),
+        // On sm_80 four would be spilled.
+        8 | 4 if cfg!(target_feature = "sm_90") => rounds::<T, O, 4, TO_ALL>(args),
+        8 | 4 => rounds::<T, O, 2, TO_ALL>(args),
         2 => rounds::<T, O, 2, TO_ALL>(args),
         _ => rounds::<T, O, 1, TO_ALL>(args),
     }
