@@ -97,14 +97,17 @@ pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
     failures.into_iter().next().map_or(Ok(tally.n_wrong == 0), Err)
 }
 
-/// The first kernel of each collective and algorithm: its other types and operations are the same source. Beside them the
-/// kernels of the check.
+/// Of each collective and algorithm the kernel of f32 and sum, or of bytes: other types and operations are the same source,
+/// and mutants of the source have no others. Beside them the kernels of the check.
 fn representatives(patterns: &[String]) -> Result<Vec<Subject>> {
     let mut seen = BTreeSet::new();
     let kind =
         |subject: &Subject| (subject.program.is_some(), subject.kernel.collective, subject.kernel.algorithm);
     let chosen = select::subjects(patterns)?;
-    Ok(chosen.into_iter().filter(|subject| seen.insert(kind(subject))).collect())
+    let chosen: Vec<_> =
+        chosen.into_iter().filter(|subject| subject.is_usual() && seen.insert(kind(subject))).collect();
+    ensure!(!chosen.is_empty(), "mutants are of kernels of f32 sum or of bytes, and the names have none");
+    Ok(chosen)
 }
 
 fn trials(subjects: &[Subject], only: Option<&str>) -> Result<Vec<Trial>> {

@@ -8,7 +8,7 @@ const REGISTERS: u32 = 1 << 16;
 /// bears a directive keeps its own.
 pub fn limit_threads(text: &str, threads_max: u32) -> String {
     // Warps get them by eight a thread.
-    let registers = (REGISTERS / threads_max.max(1) & !7).clamp(16, 255);
+    let registers = ((REGISTERS / threads_max.max(1)) & !7).clamp(16, 255);
     let mut limited = String::with_capacity(text.len());
     let mut is_head = false;
     for line in text.split_inclusive('\n') {
