@@ -8,9 +8,10 @@
 //!
 //! Ordering. What any thread of the block did before [`Barrier::sync`] happens before the block barrier at its start
 //! (`bar.red` orders the threads of a block, PTX ISA 8.9.5), hence before the `st.release.sys` of each arriving thread,
-//! which is cumulative. The waiting thread polls that word by relaxed loads and then reads it by an acquiring one, which sees the
-//! same store or a later one of that peer's: release and acquire patterns that synchronise (PTX ISA 8.9.2). The block barrier at the end hands the order on to all threads of the
-//! block. So everything before the barrier on any rank happens before everything after it on every rank, block by block.
+//! which is cumulative. The waiting thread polls that word by relaxed loads and then reads it by an acquiring one, which
+//! sees the same store or a later one of that peer's: release and acquire patterns that synchronise (PTX ISA 8.9.2). The
+//! block barrier at the end hands the order on to all threads of the block. So everything before the barrier on any rank
+//! happens before everything after it on every rank, block by block.
 
 use crate::abi::{DevBaseLayout, DevComm};
 use crate::ptx;

@@ -213,7 +213,10 @@ impl Compilation {
             pieces.iter().try_for_each(remove)?;
         }
         let text = read(&made)?;
-        let text = builder.threads_max.map_or(text.clone(), |threads| limit_threads(&text, threads));
+        let text = match builder.threads_max {
+            Some(threads) => limit_threads(&text, threads),
+            None => text,
+        };
         remove(&unfinished)?;
         // With conditions the crate is another one, which must not take the place of the plain one.
         let variant = if builder.cfgs.is_empty() { String::new() } else { format!("_{identity:016x}") };
