@@ -13,7 +13,7 @@ const CHECK_PLACES: u64 = 8;
 /// Blocks that own LL slots: the largest grid of a kernel of LL packets.
 pub const LL_BLOCKS_MAX: u32 = 128;
 /// Blocks that own sentinel slots: the largest grid of a kernel that sends them.
-pub const SENTINEL_BLOCKS_MAX: u32 = 256;
+pub const SENTINEL_BLOCKS_MAX: u32 = 128;
 /// Bytes of one slot, of whichever protocol.
 pub const SLOT_BYTES: u64 = 16;
 /// Bytes of payload that one LL slot carries.
@@ -22,6 +22,8 @@ pub const LL_PAYLOAD_BYTES: u64 = 8;
 pub const LL_128_PAYLOAD_BYTES: u64 = 12;
 /// Bytes of payload that one sentinel slot carries.
 pub const SENTINEL_PAYLOAD_BYTES: u64 = 16;
+/// Bytes of the note beside a sentinel slot, which few slots need.
+pub const NOTE_BYTES: u64 = 4;
 /// Banks of LL slots; an epoch uses the bank of its parity.
 pub const LL_BANKS: u64 = 2;
 /// Buffers of sentinel slots, used by turns.
@@ -190,6 +192,7 @@ pub struct DevBaseHeader {
 /// | 128-bit LL slots | as LL slots | the sender |
 /// | multicast LL slots | as LL slots, fewer | the sender, by multicast |
 /// | sentinel slots | `[SENTINEL_BLOCKS_MAX][SENTINEL_BUFFERS][n_ranks][slots]` × 16 bytes | the sender |
+/// | sentinel notes | as sentinel slots, × 4 bytes | the sender |
 /// | scratch | `[PUSH_BLOCKS_MAX][PUSH_TURNS][n_ranks − 1][scratch_packs]` × 16 bytes | the sender |
 ///
 /// All but the scratch starts as zero.
@@ -305,8 +308,8 @@ impl DevBaseLayout {
     #[inline(always)]
     pub const fn sentinel_slots_per_block(self) -> u32 {
         match self.n_ranks {
-            0..=2 => 1024,
-            3..=4 => 512,
+            0..=2 => 4096,
+            3..=4 => 1024,
             5..=8 => 256,
             _ => 32,
         }
@@ -335,15 +338,20 @@ impl DevBaseLayout {
     /// Offset of the first sentinel slot of `sender` for `block` in the buffer of `epoch`.
     #[inline(always)]
     pub const fn sentinel_slots_offset(self, block: u32, epoch: u32, sender: u32) -> u64 {
-        let buffer = block as u64 * SENTINEL_BUFFERS + (epoch as u64 % SENTINEL_BUFFERS);
-        let slot = (buffer * self.n_ranks as u64 + sender as u64) * self.sentinel_slots_per_block() as u64;
-        self.ll_mc_slots_offset(LL_BLOCKS_MAX, 0, 0) + slot * SLOT_BYTES
+        self.ll_mc_slots_offset(LL_BLOCKS_MAX, 0, 0) + self.sentinel_slot(block, epoch, sender) * SLOT_BYTES
+    }
+
+    /// Offset of the note of the first sentinel slot of `sender` for `block` in the buffer of `epoch`.
+    #[inline(always)]
+    pub const fn sentinel_notes_offset(self, block: u32, epoch: u32, sender: u32) -> u64 {
+        let notes = self.sentinel_slots_offset(SENTINEL_BLOCKS_MAX, 0, 0);
+        notes + self.sentinel_slot(block, epoch, sender) * NOTE_BYTES
     }
 
     /// Bytes from the start on that hold zeros before the first kernel.
     #[inline(always)]
     pub const fn zeroed_bytes(self) -> u64 {
-        self.sentinel_slots_offset(SENTINEL_BLOCKS_MAX, 0, 0)
+        self.sentinel_notes_offset(SENTINEL_BLOCKS_MAX, 0, 0)
     }
 
     /// Packs of 16 bytes of scratch in which one sender reaches one block in one turn: a whole number of cache lines.
@@ -391,6 +399,11 @@ impl DevBaseLayout {
     const fn ll_slot(self, block: u32, epoch: u32, sender: u32) -> u64 {
         let bank = block as u64 * LL_BANKS + (epoch as u64 & 1);
         (bank * self.n_ranks as u64 + sender as u64) * self.ll_slots_per_block() as u64
+    }
+
+    const fn sentinel_slot(self, block: u32, epoch: u32, sender: u32) -> u64 {
+        let buffer = block as u64 * SENTINEL_BUFFERS + (epoch as u64 % SENTINEL_BUFFERS);
+        (buffer * self.n_ranks as u64 + sender as u64) * self.sentinel_slots_per_block() as u64
     }
 }
 

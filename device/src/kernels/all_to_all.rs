@@ -12,10 +12,10 @@
 //! Ordering: all that crosses the link is packets; see [`crate::packets`]. Input and output are disjoint: in place, a
 //! rank would store a part that it has received where one lies that it has yet to send.
 
-use super::cut::{Part, Tile};
-use super::exchange::{receive, send};
-use crate::abi::{CollectiveArgs, DevBaseLayout};
-use crate::element::Byte;
+use super::cut::{Part, Slots, Tile};
+use super::exchange::{self, Exchange, receive, send};
+use crate::abi::CollectiveArgs;
+use crate::element::{Byte, Pack};
 use crate::packets::{Ll, Packets};
 use crate::team::Team;
 use crate::wait::Watch;
@@ -27,44 +27,65 @@ pub(super) fn all_to_all_ll(args: &CollectiveArgs) {
 
 #[inline(always)]
 fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
-    let team = Team::new(&args.comm);
-    let mut tile = Tile::<N>::first(args, P::capacity(DevBaseLayout::new(args.comm.n_ranks)));
-    // Slots are cut where the part lies in the inputs, which is the same place on all ranks.
-    let part = |rank| Part::scattered(P::BYTES, args, rank);
-    let store = |tile: &Tile<N>, sender: u32, packs| {
-        let place = part(team.rank()).stored_behind(sender as u64 * args.len_bytes);
-        tile.store::<Byte>(&place, team, team.rank(), packs);
-    };
-    let mut watch = Watch::enter_with_next_ready(&args.comm);
-    if tile.is_empty() {
-        return;
+    exchange::run::<P, _, N>(args, &AllToAll { args, team: Team::new(&args.comm) });
+}
+
+struct AllToAll<'a> {
+    args: &'a CollectiveArgs,
+    team: Team,
+}
+
+impl AllToAll<'_> {
+    /// The part for `rank`. Slots are cut where it lies in the inputs, which is the same place on all ranks.
+    #[inline(always)]
+    fn part(&self, slot_bytes: u64, rank: u32) -> Part {
+        Part::scattered(slot_bytes, self.args, rank)
     }
-    let mut packets = P::begin(&args.comm);
-    loop {
+
+    /// Stores a tile of the part that came from `sender`.
+    #[inline(always)]
+    fn store<const N: usize>(&self, slot_bytes: u64, tile: &Tile<N>, sender: u32, packs: [Pack; N]) {
+        let mine = self.part(slot_bytes, self.team.rank());
+        let place = mine.stored_behind(sender as u64 * self.args.len_bytes);
+        tile.store::<Byte>(&place, self.team, self.team.rank(), packs);
+    }
+}
+
+impl<P: Packets, const N: usize> Exchange<P, N> for AllToAll<'_> {
+    #[inline(always)]
+    fn input(&self, tile: &Tile<N>) -> Slots<N> {
+        tile.input(&self.part(P::BYTES, self.team.neighbour(1)), self.team, self.team.rank())
+    }
+
+    #[inline(always)]
+    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
+        let part = self.part(P::BYTES, self.team.neighbour(1));
+        tile.load_from::<Byte>(&part, input, self.team, self.team.rank())
+    }
+
+    /// Sends each peer its part; gives this rank's.
+    #[inline(always)]
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, first: [Pack; N]) -> [Pack; N] {
+        let mut packs = first;
         let mut distance = 1;
-        while distance < team.n_ranks() {
-            let peer = team.neighbour(distance);
-            let packs = tile.load::<Byte>(&part(peer), team, team.rank());
-            send(&packets, &watch, &tile, peer, 0, packs);
+        while distance < self.team.n_ranks() {
+            send(packets, watch, tile, self.team.neighbour(distance), 0, packs);
+            distance += 1;
+            // This rank's own part comes last, at the full circle.
+            let part = self.part(P::BYTES, self.team.neighbour(distance));
+            packs = tile.load::<Byte>(&part, self.team, self.team.rank());
+        }
+        packs
+    }
+
+    #[inline(always)]
+    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]) {
+        self.store(P::BYTES, tile, self.team.rank(), own);
+        let mut distance = 1;
+        while distance < self.team.n_ranks() {
+            let sender = self.team.neighbour(distance);
+            self.store(P::BYTES, tile, sender, receive(packets, watch, tile, sender, 0));
             distance += 1;
         }
-        let is_last = tile.is_last();
-        packets.turn([tile.len(), 0], is_last);
-        store(&tile, team.rank(), tile.load::<Byte>(&part(team.rank()), team, team.rank()));
-        let mut distance = 1;
-        while distance < team.n_ranks() {
-            let sender = team.neighbour(distance);
-            store(&tile, sender, receive(&packets, &mut watch, &tile, sender, 0));
-            distance += 1;
-        }
-        packets.retire();
-        if is_last {
-            break;
-        }
-        tile.next();
-        if !packets.next_epoch(&watch) {
-            break;
-        }
     }
-    watch.leave();
 }

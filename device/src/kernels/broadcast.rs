@@ -13,10 +13,10 @@
 //! long for them, since each is sent before anything is waited for. In place, each slot of the root's message is loaded
 //! and stored by the same thread with the same bytes.
 
-use super::cut::{Part, Tile};
-use super::exchange::{receive, send};
-use crate::abi::{CollectiveArgs, DevBaseLayout};
-use crate::element::Byte;
+use super::cut::{Part, Slots, Tile};
+use super::exchange::{self, Exchange, receive, send_to_all};
+use crate::abi::CollectiveArgs;
+use crate::element::{Byte, Pack};
 use crate::packets::{Ll, Packets};
 use crate::team::Team;
 use crate::thread;
@@ -29,45 +29,56 @@ pub(super) fn broadcast_ll(args: &CollectiveArgs) {
 
 #[inline(always)]
 fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
-    let (team, root) = (Team::new(&args.comm), args.root as u32);
-    let message = Part::whole(P::BYTES, args);
-    let mut tile = Tile::<N>::first(args, P::capacity(DevBaseLayout::new(args.comm.n_ranks)));
-    let mut watch = Watch::enter_with_next_ready(&args.comm);
-    if tile.is_empty() {
-        return;
+    let (team, message) = (Team::new(&args.comm), Part::whole(P::BYTES, args));
+    exchange::run::<P, _, N>(args, &Broadcast { team, root: args.root as u32, message });
+}
+
+struct Broadcast {
+    team: Team,
+    root: u32,
+    message: Part,
+}
+
+impl Broadcast {
+    #[inline(always)]
+    fn is_root(&self) -> bool {
+        self.team.rank() == self.root
     }
-    let mut packets = P::begin(&args.comm);
-    loop {
-        let is_last = tile.is_last();
-        if team.rank() == root {
-            let own = tile.load::<Byte>(&message, team, root);
-            let mut distance = 1;
-            while distance < team.n_ranks() {
-                send(&packets, &watch, &tile, team.neighbour(distance), 0, own);
-                distance += 1;
-            }
-            tile.store::<Byte>(&message, team, root, own);
+}
+
+impl<P: Packets, const N: usize> Exchange<P, N> for Broadcast {
+    #[inline(always)]
+    fn input(&self, tile: &Tile<N>) -> Slots<N> {
+        tile.input(&self.message, self.team, self.team.rank())
+    }
+
+    #[inline(always)]
+    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
+        if self.is_root() {
+            tile.load_from::<Byte>(&self.message, input, self.team, self.root)
+        } else {
+            [[0; 2]; N]
+        }
+    }
+
+    #[inline(always)]
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, own: [Pack; N]) -> [Pack; N] {
+        if self.is_root() {
+            send_to_all(packets, watch, tile, 0, own);
         } else if intact!("broadcast_empty_slots") {
-            send_empty(&packets, &watch, team);
+            send_empty(packets, watch, self.team);
         }
-        packets.turn([tile.len(), 0], is_last);
-        if team.rank() != root {
-            let packs = receive(&packets, &mut watch, &tile, root, 0);
-            tile.store::<Byte>(&message, team, team.rank(), packs);
-        }
+        own
+    }
+
+    #[inline(always)]
+    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]) {
+        let packs = if self.is_root() { own } else { receive(packets, watch, tile, self.root, 0) };
+        tile.store::<Byte>(&self.message, self.team, self.team.rank(), packs);
         if intact!("broadcast_empty_slots") {
-            receive_empty(&packets, &mut watch, team, root);
-        }
-        packets.retire();
-        if is_last {
-            break;
-        }
-        tile.next();
-        if !packets.next_epoch(&watch) {
-            break;
+            receive_empty(packets, watch, self.team, self.root);
         }
     }
-    watch.leave();
 }
 
 /// Sends every peer a slot without data; each by another thread.

@@ -1,9 +1,10 @@
-//! How a message is cut: into parts, one a rank; a part into slots of some bytes; a block's slots into tiles, each of
-//! them what one epoch moves.
+//! How a message is cut: into parts, one a rank; a part into slots of some bytes; a block's slots into stretches, each
+//! of them what one epoch moves; a stretch into tiles, each of them what the block moves at once.
 //!
 //! Slots lie at multiples of their size of the input's address, if that is a power of two: then the first may be short,
 //! as the last may, and all others are loaded by one access. All ranks cut alike, since offsets and lengths are equal on
-//! all; where they are not, slots start with the message. The parts of a message have the same number of slots; the last ones of a part may be empty.
+//! all; where they are not, slots start with the message. The parts of a message have the same number of slots; the last
+//! ones of a part may be empty.
 
 #![expect(
     clippy::needless_range_loop,
@@ -116,29 +117,20 @@ fn access_mask(slot_bytes: u64) -> u64 {
     if slot_bytes == 12 { 3 } else { slot_bytes - 1 }
 }
 
-/// A block's slots of each part, up to `N` a thread at a time.
-pub(super) struct Tile<const N: usize> {
+/// A block's slots of each part, as many as one epoch moves.
+pub(super) struct Stretch {
     start: u64,
     end: u64,
     capacity: u32,
 }
 
-impl<const N: usize> Tile<N> {
-    /// The block's first tile; an epoch has `capacity` slots.
+impl Stretch {
+    /// The block's first one; an epoch has `capacity` slots.
     #[inline(always)]
     pub(super) fn first(args: &CollectiveArgs, capacity: u32) -> Self {
         let start = thread::block_idx_x() as u64 * args.slots_per_block as u64;
         let end = (start + args.slots_per_block as u64).min(args.slots_per_part);
-        Self { start, end, capacity: capacity.min(thread::block_dim_x() * N as u32) }
-    }
-
-    /// As [`Self::first`], of up to `n_slots` slots of the block's share, from the `skip`-th on.
-    #[inline(always)]
-    pub(super) fn of_round(args: &CollectiveArgs, skip: u32, n_slots: u32) -> Self {
-        let mut tile = Self::first(args, u32::MAX);
-        tile.start += skip as u64;
-        tile.end = tile.end.min(tile.start + n_slots as u64);
-        tile
+        Self { start, end, capacity }
     }
 
     /// Whether the block has nothing to move, on every rank.
@@ -157,10 +149,67 @@ impl<const N: usize> Tile<N> {
         self.start += self.capacity as u64;
     }
 
-    /// Slots of the tile.
+    /// Slots of the stretch.
     #[inline(always)]
     pub(super) fn len(&self) -> u32 {
         (self.end - self.start).min(self.capacity as u64) as u32
+    }
+
+    /// Its first tile.
+    #[inline(always)]
+    pub(super) fn first_tile<const N: usize>(&self) -> Tile<N> {
+        let end = self.end.min(self.start + self.capacity as u64);
+        Tile { start: self.start, end, at: 0 }
+    }
+}
+
+/// Slots that a block moves at once, up to `N` a thread; and those behind it that move later.
+#[derive(Clone, Copy)]
+pub(super) struct Tile<const N: usize> {
+    start: u64,
+    end: u64,
+    /// Slots of the stretch, or round, before these.
+    at: u32,
+}
+
+impl<const N: usize> Tile<N> {
+    /// The first of up to `n_slots` slots of the block's share, from the `skip`-th on.
+    #[inline(always)]
+    pub(super) fn of_round(args: &CollectiveArgs, skip: u32, n_slots: u32) -> Self {
+        let mut round = Stretch::first(args, n_slots);
+        round.start += skip as u64;
+        round.first_tile()
+    }
+
+    /// The tile behind it.
+    #[inline(always)]
+    pub(super) fn next(&self) -> Self {
+        let capacity = Self::capacity();
+        Self { start: self.start + capacity as u64, at: self.at + capacity, ..*self }
+    }
+
+    /// Whether there is nothing in it.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.start >= self.end
+    }
+
+    /// Slots that a block moves at once.
+    #[inline(always)]
+    pub(super) fn capacity() -> u32 {
+        thread::block_dim_x() * N as u32
+    }
+
+    /// Number of its first slot in the stretch, or round.
+    #[inline(always)]
+    pub(super) fn at(&self) -> u32 {
+        self.at
+    }
+
+    /// Slots of the tile.
+    #[inline(always)]
+    pub(super) fn len(&self) -> u32 {
+        (self.end - self.start).min(Self::capacity() as u64) as u32
     }
 
     /// Number in the tile of this thread's `n`-th slot.

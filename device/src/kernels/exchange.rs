@@ -1,44 +1,172 @@
-//! What the kernels that exchange packets have in common: a tile is sent, received, folded.
+//! What the kernels that exchange packets have in common: tile after tile is sent, received, folded.
+//!
+//! Where an epoch has many tiles, each is sent before the one ahead of it is received, and loaded before that:
+//!
+//! ```text
+//!   load 0, send 0, load 1 │ send 1, load 2, receive 0 │ send 2, load 3, receive 1 │ … │ turn, receive the last
+//! ```
+//!
+//! So the link does not idle while a tile is folded. Nothing but the data themselves makes a thread wait: neither do
+//! threads of a block wait for each other inside an epoch, nor has one tile slots of another.
 
 #![expect(
     clippy::needless_range_loop,
     reason = "a thread's slots are registers, unrolled over `n`; iterators over them make more code"
 )]
 
-use super::cut::Tile;
+use super::cut::{Slots, Stretch, Tile};
+use crate::abi::{CollectiveArgs, DevBaseLayout};
 use crate::element::{Element, Folded, Pack, Reduction, finish_all};
 use crate::packets::Packets;
 use crate::team::Team;
 use crate::thread;
 use crate::wait::Watch;
 
-/// Sends this thread's slots of a tile to those of `peer` from `first` on, unless it has given up.
+/// What one kernel does with each tile of `N` slots a thread.
+pub(super) trait Exchange<P: Packets, const N: usize> {
+    /// Whether the upper half of an epoch's slots carries a second stage.
+    const HAS_TWO_STAGES: bool = false;
+
+    /// Where in the input the thread's slots lie that are sent first.
+    fn input(&self, tile: &Tile<N>) -> Slots<N>;
+
+    /// Loads them.
+    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N];
+
+    /// Sends the tile, whose first slots are loaded; gives what [`Self::receive`] needs of it again.
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, first: [Pack; N]) -> [Pack; N];
+
+    /// Receives the tile and stores what becomes of it.
+    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]);
+}
+
+/// Runs a kernel: all tiles of this block.
+#[inline(always)]
+pub(super) fn run<P: Packets, X: Exchange<P, N>, const N: usize>(args: &CollectiveArgs, exchange: &X) {
+    let mut stretch = Stretch::first(args, epoch_slots::<P, X, N>(args.comm.n_ranks));
+    let tile = stretch.first_tile();
+    // Addresses are computed while the kernel before ends.
+    let input = exchange.input(&tile).now();
+    let mut watch = Watch::enter_with_next_ready(&args.comm);
+    if stretch.is_empty() {
+        return;
+    }
+    let mut packets = P::begin(&args.comm);
+    // The words that the packets begin with and the data are under way together.
+    let mut first = exchange.load(&tile, &input);
+    loop {
+        epoch(exchange, &mut packets, &mut watch, &stretch, first);
+        packets.retire();
+        if stretch.is_last() {
+            break;
+        }
+        stretch.next();
+        first = load_now(exchange, &stretch.first_tile());
+        if !packets.next_epoch(&watch) {
+            break;
+        }
+    }
+    watch.leave();
+}
+
+/// One epoch; what its first tile sends first is loaded.
+#[inline(always)]
+fn epoch<P: Packets, X: Exchange<P, N>, const N: usize>(
+    exchange: &X,
+    packets: &mut P,
+    watch: &mut Watch,
+    stretch: &Stretch,
+    first: [Pack; N],
+) {
+    let mut tile = stretch.first_tile::<N>();
+    packets.open();
+    let mut own = exchange.send(packets, watch, &tile, first);
+    let mut loaded = load_ahead::<P, X, N>(exchange, &tile.next());
+    loop {
+        let next = tile.next();
+        let has_next = has_tile::<P, N>(&next);
+        let mut own_next = own;
+        if has_next {
+            own_next = exchange.send(packets, watch, &next, loaded);
+            loaded = load_ahead::<P, X, N>(exchange, &next.next());
+        } else {
+            let used = stretch.len();
+            packets.turn([used, if X::HAS_TWO_STAGES { used } else { 0 }], stretch.is_last());
+        }
+        exchange.receive(packets, watch, &tile, own);
+        if !has_next {
+            return;
+        }
+        (tile, own) = (next, own_next);
+    }
+}
+
+/// Slots of an epoch, from each sender and in each stage.
+#[inline(always)]
+fn epoch_slots<P: Packets, X: Exchange<P, N>, const N: usize>(n_ranks: u32) -> u32 {
+    let capacity = P::capacity(DevBaseLayout::new(n_ranks)) / if X::HAS_TWO_STAGES { 2 } else { 1 };
+    if P::HAS_TILES { capacity } else { capacity.min(Tile::<N>::capacity()) }
+}
+
+#[inline(always)]
+fn has_tile<P: Packets, const N: usize>(tile: &Tile<N>) -> bool {
+    P::HAS_TILES && !tile.is_empty()
+}
+
+/// Loads what is sent first of a tile that may not be there.
+#[inline(always)]
+fn load_ahead<P: Packets, X: Exchange<P, N>, const N: usize>(exchange: &X, tile: &Tile<N>) -> [Pack; N] {
+    if has_tile::<P, N>(tile) { load_now(exchange, tile) } else { [[0; 2]; N] }
+}
+
+#[inline(always)]
+fn load_now<P: Packets, X: Exchange<P, N>, const N: usize>(exchange: &X, tile: &Tile<N>) -> [Pack; N] {
+    exchange.load(tile, &exchange.input(tile))
+}
+
+/// Sends this thread's slots of a tile to `peer`, `skip` slots further on than the tile has them, unless it has given up.
 #[inline(always)]
 pub(super) fn send<P: Packets, const N: usize>(
     packets: &P,
     watch: &Watch,
     tile: &Tile<N>,
     peer: u32,
-    first: u32,
+    skip: u32,
     own: [Pack; N],
 ) {
     for n in 0..N {
         if tile.has(n) && watch.is_well() {
-            packets.send(peer, first + tile.index(n), own[n]);
+            packets.send(peer, skip + tile.at() + tile.index(n), own[n]);
         }
     }
 }
 
-/// This thread's slots of a tile from those of `sender` from `first` on.
+/// Sends the same to every peer.
+#[inline(always)]
+pub(super) fn send_to_all<P: Packets, const N: usize>(
+    packets: &P,
+    watch: &Watch,
+    tile: &Tile<N>,
+    skip: u32,
+    own: [Pack; N],
+) {
+    for n in 0..N {
+        if tile.has(n) && watch.is_well() {
+            packets.send_to_all(skip + tile.at() + tile.index(n), own[n]);
+        }
+    }
+}
+
+/// This thread's slots of a tile from `sender`, `skip` slots further on than the tile has them.
 #[inline(always)]
 pub(super) fn receive<P: Packets, const N: usize>(
     packets: &P,
     watch: &mut Watch,
     tile: &Tile<N>,
     sender: u32,
-    first: u32,
+    skip: u32,
 ) -> [Pack; N] {
-    packets.receive(watch, sender, first + tile.index(0), thread::block_dim_x(), tile.count())
+    packets.receive(watch, sender, skip + tile.at() + tile.index(0), thread::block_dim_x(), tile.count())
 }
 
 /// Folds this thread's own slots and those of all peers, in rank order.

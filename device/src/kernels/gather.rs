@@ -1,22 +1,24 @@
-//! All-gather `ll`, `ll_128`: every rank pushes its share to every peer as packets; each unpacks what it receives.
+//! All-gather `ll`, `ll_128`, `sentinel`: every rank pushes its share to every peer as packets; each unpacks what it receives.
 //!
 //! ```text
 //!   rank r   in ──┬─ slots of every peer ──►  poll   slots[s] ──► out[s]  for every other rank s
 //!                 └────────────────────────────────────────────► out[r]
 //! ```
 //!
-//! One hop, no barrier. A rank sends, for a share of S bytes: 2·S·(n−1) by `ll`, 4/3·S·(n−1) by `ll_128`.
+//! One hop, no barrier. A rank sends, for a share of S bytes: 2·S·(n−1) by `ll`, 4/3·S·(n−1) by `ll_128`, S·(n−1) by
+//! `sentinel`.
 //!
 //! Ordering: all that crosses the link is packets; see [`crate::packets`]. In place, `in` is `out[r]`, which is loaded
 //! and stored by the same thread with the same bytes.
 
-use super::cut::{Part, Tile};
-use super::exchange::{receive, send};
-use crate::abi::{CollectiveArgs, DevBaseLayout};
-use crate::element::{Byte, FourBytes, Unit};
-use crate::packets::{Ll, Ll128, Packets};
+use super::cut::{Part, Slots, Tile};
+use super::exchange::{self, Exchange, receive, send_to_all};
+use crate::abi::CollectiveArgs;
+use crate::element::{Byte, FourBytes, Pack, Unit};
+use crate::packets::{Ll, Ll128, Packets, SentinelAny};
 use crate::team::Team;
 use crate::wait::Watch;
+use core::marker::PhantomData;
 
 #[inline(always)]
 pub(super) fn all_gather_ll(args: &CollectiveArgs) {
@@ -29,7 +31,12 @@ pub(super) fn all_gather_ll_128(args: &CollectiveArgs) {
 }
 
 #[inline(always)]
-fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
+pub(super) fn all_gather_sentinel(args: &CollectiveArgs) {
+    run::<SentinelAny, 2>(args);
+}
+
+#[inline(always)]
+pub(super) fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
     // Ragged ends go faster by wider units, which is nearly always possible.
     if (args.input_offset | args.output_offset | args.len_bytes) & 3 == 0 {
         by_units::<P, FourBytes, N>(args);
@@ -40,46 +47,51 @@ fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
 
 #[inline(always)]
 fn by_units<P: Packets, U: Unit, const N: usize>(args: &CollectiveArgs) {
-    let team = Team::new(&args.comm);
-    let share = Part::share(P::BYTES, args);
-    let mut tile = Tile::<N>::first(args, P::capacity(DevBaseLayout::new(args.comm.n_ranks)));
-    let store = |tile: &Tile<N>, sender: u32, packs| {
-        let place = share.stored_behind(sender as u64 * args.len_bytes);
-        tile.store::<U>(&place, team, team.rank(), packs);
-    };
-    // Addresses are computed while the kernel before ends.
-    let input = tile.input(&share, team, team.rank()).now();
-    let mut watch = Watch::enter_with_next_ready(&args.comm);
-    if tile.is_empty() {
-        return;
+    let (team, share) = (Team::new(&args.comm), Part::share(P::BYTES, args));
+    exchange::run::<P, _, N>(args, &Gather::<U> { team, share, share_bytes: args.len_bytes, unit: PhantomData });
+}
+
+struct Gather<U> {
+    team: Team,
+    share: Part,
+    share_bytes: u64,
+    unit: PhantomData<U>,
+}
+
+impl<U: Unit> Gather<U> {
+    /// Stores a tile of the share of `sender`.
+    #[inline(always)]
+    fn store<const N: usize>(&self, tile: &Tile<N>, sender: u32, packs: [Pack; N]) {
+        let place = self.share.stored_behind(sender as u64 * self.share_bytes);
+        tile.store::<U>(&place, self.team, self.team.rank(), packs);
     }
-    let mut packets = P::begin(&args.comm);
-    // All three loads are under way before anything waits for one.
-    let mut own = tile.load_from::<U>(&share, &input, team, team.rank());
-    loop {
+}
+
+impl<P: Packets, U: Unit, const N: usize> Exchange<P, N> for Gather<U> {
+    #[inline(always)]
+    fn input(&self, tile: &Tile<N>) -> Slots<N> {
+        tile.input(&self.share, self.team, self.team.rank())
+    }
+
+    #[inline(always)]
+    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
+        tile.load_from::<U>(&self.share, input, self.team, self.team.rank())
+    }
+
+    #[inline(always)]
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, own: [Pack; N]) -> [Pack; N] {
+        send_to_all(packets, watch, tile, 0, own);
+        own
+    }
+
+    #[inline(always)]
+    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]) {
+        self.store(tile, self.team.rank(), own);
         let mut distance = 1;
-        while distance < team.n_ranks() {
-            send(&packets, &watch, &tile, team.neighbour(distance), 0, own);
+        while distance < self.team.n_ranks() {
+            let sender = self.team.neighbour(distance);
+            self.store(tile, sender, receive(packets, watch, tile, sender, 0));
             distance += 1;
         }
-        let is_last = tile.is_last();
-        packets.turn([tile.len(), 0], is_last);
-        store(&tile, team.rank(), own);
-        let mut distance = 1;
-        while distance < team.n_ranks() {
-            let sender = team.neighbour(distance);
-            store(&tile, sender, receive(&packets, &mut watch, &tile, sender, 0));
-            distance += 1;
-        }
-        packets.retire();
-        if is_last {
-            break;
-        }
-        tile.next();
-        own = tile.load::<U>(&share, team, team.rank());
-        if !packets.next_epoch(&watch) {
-            break;
-        }
     }
-    watch.leave();
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `push_all` | everything to everyone, as packets | all-reduce `ll`, `ll_128`, `sentinel` |
 //! | `push_parts` | parts to their owners, as packets, and back | all-reduce `ll_two_shot`, `sentinel_two_shot`; reduce-scatter `ll`, `ll_128`, `sentinel` |
-//! | `gather` | shares to everyone, as packets | all-gather `ll`, `ll_128` |
+//! | `gather` | shares to everyone, as packets | all-gather `ll`, `ll_128`, `sentinel` |
 //! | `pull` | owners load, between barriers | all-reduce `two_shot_ld_st`; reduce-scatter `ld` |
 //! | `push_scratch` | parts into their owners' scratch, between barriers | all-reduce `two_shot_push`; reduce-scatter `push` |
 //! | `broadcast` | the root's message to everyone, as packets | broadcast `ll` |
@@ -58,7 +58,7 @@ mod table;
 use {
     all_to_all::all_to_all_ll,
     broadcast::broadcast_ll,
-    gather::{all_gather_ll, all_gather_ll_128},
+    gather::{all_gather_ll, all_gather_ll_128, all_gather_sentinel},
     meet::all_gather_ce,
     pull::{all_reduce_two_shot_ld_st, reduce_scatter_ld},
     push_all::{all_reduce_ll, all_reduce_ll_128, all_reduce_sentinel},

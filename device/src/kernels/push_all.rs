@@ -13,13 +13,14 @@
 //! Ordering: all that crosses the link is packets; see [`crate::packets`]. Each slot of the output is stored by the
 //! thread that loaded the same slot of the input, so in and out may be the same memory.
 
-use super::cut::{Part, Tile};
-use super::exchange::{fold_parts, send};
-use crate::abi::{CollectiveArgs, DevBaseLayout};
-use crate::element::{Element, Float, Reduction};
+use super::cut::{Part, Slots, Tile};
+use super::exchange::{self, Exchange, fold_parts, send_to_all};
+use crate::abi::CollectiveArgs;
+use crate::element::{Element, Float, Pack, Reduction};
 use crate::packets::{Ll, Ll128, Packets, Sentinel};
 use crate::team::Team;
 use crate::wait::Watch;
+use core::marker::PhantomData;
 
 #[inline(always)]
 pub(super) fn all_reduce_ll<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
@@ -37,39 +38,39 @@ pub(super) fn all_reduce_sentinel<T: Float, O: Reduction<T::Acc>>(args: &Collect
 }
 
 #[inline(always)]
-fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize>(args: &CollectiveArgs) {
-    let team = Team::new(&args.comm);
+pub(super) fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize>(args: &CollectiveArgs) {
     let message = Part::whole(P::BYTES, args);
-    let mut tile = Tile::<N>::first(args, P::capacity(DevBaseLayout::new(args.comm.n_ranks)));
-    // Addresses are computed while the kernel before ends.
-    let input = tile.input(&message, team, team.rank()).now();
-    let mut watch = Watch::enter_with_next_ready(&args.comm);
-    if tile.is_empty() {
-        return;
+    exchange::run::<P, _, N>(args, &PushAll::<T, O> { team: Team::new(&args.comm), message, types: PhantomData });
+}
+
+struct PushAll<T, O> {
+    team: Team,
+    message: Part,
+    types: PhantomData<(T, O)>,
+}
+
+impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize> Exchange<P, N> for PushAll<T, O> {
+    #[inline(always)]
+    fn input(&self, tile: &Tile<N>) -> Slots<N> {
+        tile.input(&self.message, self.team, self.team.rank())
     }
-    let mut packets = P::begin(&args.comm);
-    // All three loads are under way before anything waits for one.
-    let mut own = tile.load_from::<T>(&message, &input, team, team.rank());
-    loop {
-        let mut distance = 1;
-        while distance < team.n_ranks() {
-            send(&packets, &watch, &tile, team.neighbour(distance), 0, own);
-            distance += 1;
-        }
-        let is_last = tile.is_last();
-        packets.turn([tile.len(), 0], is_last);
-        let output = tile.output(&message, team, team.rank()).now();
-        let folded = fold_parts::<P, T, O, N>(&packets, &mut watch, &tile, team, own);
-        tile.store_at::<T>(&message, &output, team, team.rank(), folded);
-        packets.retire();
-        if is_last {
-            break;
-        }
-        tile.next();
-        own = tile.load::<T>(&message, team, team.rank());
-        if !packets.next_epoch(&watch) {
-            break;
-        }
+
+    #[inline(always)]
+    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
+        tile.load_from::<T>(&self.message, input, self.team, self.team.rank())
     }
-    watch.leave();
+
+    #[inline(always)]
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, own: [Pack; N]) -> [Pack; N] {
+        send_to_all(packets, watch, tile, 0, own);
+        own
+    }
+
+    #[inline(always)]
+    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]) {
+        // Computed before the wait.
+        let output = tile.output(&self.message, self.team, self.team.rank()).now();
+        let folded = fold_parts::<P, T, O, N>(packets, watch, tile, self.team, own);
+        tile.store_at::<T>(&self.message, &output, self.team, self.team.rank(), folded);
+    }
 }

@@ -17,12 +17,13 @@
 //! it before; the parts that a reduce-scatter does not store are only read.
 
 use super::cut::{Part, Slots, Tile};
-use super::exchange::{fold_parts, receive, send};
+use super::exchange::{self, Exchange, fold_parts, receive, send, send_to_all};
 use crate::abi::{CollectiveArgs, DevBaseLayout};
 use crate::element::{Element, Float, Pack, Reduction};
 use crate::packets::{Ll, Ll128, Packets, Sentinel};
 use crate::team::Team;
 use crate::wait::Watch;
+use core::marker::PhantomData;
 
 #[inline(always)]
 pub(super) fn reduce_scatter_ll<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
@@ -55,125 +56,76 @@ fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK:
     args: &CollectiveArgs,
 ) {
     let half = P::capacity(DevBaseLayout::new(args.comm.n_ranks)) / 2;
-    let capacity = if BACK { half } else { 2 * half };
-    let exchange = Exchange { args, team: Team::new(&args.comm), half };
-    let mut tile = Tile::<N>::first(args, capacity);
-    // Addresses are computed while the kernel before ends.
-    let input = exchange.first_input::<P, N, BACK>(&tile).now();
-    let mut watch = Watch::enter_with_next_ready(&args.comm);
-    if tile.is_empty() {
-        return;
-    }
-    let mut packets = P::begin(&args.comm);
-    let mut first = exchange.load_first::<P, T, N, BACK>(&tile, &input);
-    loop {
-        let own = exchange.send_parts::<P, T, N, BACK>(&packets, &watch, &tile, first);
-        let is_last = tile.is_last();
-        packets.turn([tile.len(), if BACK { tile.len() } else { 0 }], is_last);
-        let mine = exchange.part::<BACK>(P::BYTES, exchange.team.rank());
-        let output = tile.output(&mine, exchange.team, exchange.team.rank()).now();
-        let folded = fold_parts::<P, T, O, N>(&packets, &mut watch, &tile, exchange.team, own);
-        tile.store_at::<T>(&mine, &output, exchange.team, exchange.team.rank(), folded);
-        if BACK {
-            exchange.send_back(&packets, &watch, &tile, folded);
-            exchange.receive_back::<P, T, N>(&packets, &mut watch, &tile);
-        }
-        packets.retire();
-        if is_last {
-            break;
-        }
-        tile.next();
-        let input = exchange.first_input::<P, N, BACK>(&tile);
-        first = exchange.load_first::<P, T, N, BACK>(&tile, &input);
-        if !packets.next_epoch(&watch) {
-            break;
-        }
-    }
-    watch.leave();
+    let parts = PushParts::<T, O, BACK> { args, team: Team::new(&args.comm), half, types: PhantomData };
+    exchange::run::<P, _, N>(args, &parts);
 }
 
-/// What stays the same from tile to tile.
-struct Exchange<'a> {
+struct PushParts<'a, T, O, const BACK: bool> {
     args: &'a CollectiveArgs,
     team: Team,
     /// The first slot of the second stage.
     half: u32,
+    types: PhantomData<(T, O)>,
 }
 
-impl Exchange<'_> {
+impl<T, O, const BACK: bool> PushParts<'_, T, O, BACK> {
     #[inline(always)]
-    fn part<const BACK: bool>(&self, slot_bytes: u64, rank: u32) -> Part {
+    fn part(&self, slot_bytes: u64, rank: u32) -> Part {
         if BACK {
             Part::divided(slot_bytes, self.args, rank)
         } else {
             Part::scattered(slot_bytes, self.args, rank)
         }
     }
+}
 
-    /// Where the part of the next rank lies.
+impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: bool> Exchange<P, N>
+    for PushParts<'_, T, O, BACK>
+{
+    const HAS_TWO_STAGES: bool = BACK;
+
     #[inline(always)]
-    fn first_input<P: Packets, const N: usize, const BACK: bool>(&self, tile: &Tile<N>) -> Slots<N> {
-        tile.input(&self.part::<BACK>(P::BYTES, self.team.neighbour(1)), self.team, self.team.rank())
+    fn input(&self, tile: &Tile<N>) -> Slots<N> {
+        tile.input(&self.part(P::BYTES, self.team.neighbour(1)), self.team, self.team.rank())
     }
 
     #[inline(always)]
-    fn load_first<P: Packets, T: Element, const N: usize, const BACK: bool>(
-        &self,
-        tile: &Tile<N>,
-        input: &Slots<N>,
-    ) -> [Pack; N] {
-        let part = self.part::<BACK>(P::BYTES, self.team.neighbour(1));
+    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
+        let part = self.part(P::BYTES, self.team.neighbour(1));
         tile.load_from::<T>(&part, input, self.team, self.team.rank())
     }
 
-    /// Sends each peer its part, the first of which is there; gives this rank's.
+    /// Sends each peer its part; gives this rank's.
     #[inline(always)]
-    fn send_parts<P: Packets, T: Element, const N: usize, const BACK: bool>(
-        &self,
-        packets: &P,
-        watch: &Watch,
-        tile: &Tile<N>,
-        first: [Pack; N],
-    ) -> [Pack; N] {
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, first: [Pack; N]) -> [Pack; N] {
         let mut packs = first;
         let mut distance = 1;
         while distance < self.team.n_ranks() {
             send(packets, watch, tile, self.team.neighbour(distance), 0, packs);
             distance += 1;
             // This rank's own part comes last, at the full circle.
-            let part = self.part::<BACK>(P::BYTES, self.team.neighbour(distance));
+            let part = self.part(P::BYTES, self.team.neighbour(distance));
             packs = tile.load::<T>(&part, self.team, self.team.rank());
         }
         packs
     }
 
     #[inline(always)]
-    fn send_back<P: Packets, const N: usize>(
-        &self,
-        packets: &P,
-        watch: &Watch,
-        tile: &Tile<N>,
-        folded: [Pack; N],
-    ) {
-        let mut distance = 1;
-        while distance < self.team.n_ranks() {
-            send(packets, watch, tile, self.team.neighbour(distance), self.half, folded);
-            distance += 1;
+    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]) {
+        let mine = self.part(P::BYTES, self.team.rank());
+        // Computed before the wait.
+        let output = tile.output(&mine, self.team, self.team.rank()).now();
+        let folded = fold_parts::<P, T, O, N>(packets, watch, tile, self.team, own);
+        tile.store_at::<T>(&mine, &output, self.team, self.team.rank(), folded);
+        if !BACK {
+            return;
         }
-    }
-
-    #[inline(always)]
-    fn receive_back<P: Packets, T: Element, const N: usize>(
-        &self,
-        packets: &P,
-        watch: &mut Watch,
-        tile: &Tile<N>,
-    ) {
+        send_to_all(packets, watch, tile, self.half, folded);
         let mut distance = 1;
         while distance < self.team.n_ranks() {
             let owner = self.team.neighbour(distance);
             let packs = receive(packets, watch, tile, owner, self.half);
-            tile.store::<T>(&self.part::<true>(P::BYTES, owner), self.team, self.team.rank(), packs);
+            tile.store::<T>(&self.part(P::BYTES, owner), self.team, self.team.rank(), packs);
             distance += 1;
         }
     }

@@ -199,18 +199,17 @@ impl<const TO_ALL: bool> Round<'_, TO_ALL> {
         while distance < team.n_ranks() {
             let owner = team.neighbour(distance);
             let part = self.part(owner);
-            let (mut tile, mut at) = (self.tile::<N>(), 0);
+            let mut tile = self.tile::<N>();
             while !tile.is_empty() {
                 let packs = tile.load::<T>(&part, team, team.rank());
                 for n in 0..N {
                     if tile.has(n) {
-                        let address = self.scratch.address(owner, team.rank(), at + tile.index(n));
+                        let address = self.scratch.address(owner, team.rank(), tile.at() + tile.index(n));
                         // SAFETY: `DevBase` of every rank is mapped and the pack is inside the sender's region.
                         unsafe { ptx::st_weak_v2_b64(address, packs[n]) }
                     }
                 }
-                at += tile.len();
-                tile.next();
+                tile = tile.next();
             }
             distance += 1;
         }
@@ -221,7 +220,7 @@ impl<const TO_ALL: bool> Round<'_, TO_ALL> {
     fn reduce<T: Element, O: Reduction<T::Acc>, const N: usize>(&self) {
         let team = self.scratch.team;
         let part = self.part(team.rank());
-        let (mut tile, mut at) = (self.tile::<N>(), 0);
+        let mut tile = self.tile::<N>();
         while !tile.is_empty() {
             let mut folded = [Folded::<T>::first([0; 2]); N];
             let mut rank = 0;
@@ -229,7 +228,7 @@ impl<const TO_ALL: bool> Round<'_, TO_ALL> {
                 let next = if rank == team.rank() {
                     tile.load::<T>(&part, team, rank)
                 } else {
-                    self.pushed(&tile, rank, at)
+                    self.pushed(&tile, rank)
                 };
                 for n in 0..N {
                     folded[n] = if rank == 0 { Folded::first(next[n]) } else { folded[n].fold::<O>(next[n]) };
@@ -242,18 +241,17 @@ impl<const TO_ALL: bool> Round<'_, TO_ALL> {
                 tile.store::<T>(&part, team, team.neighbour(distance), packs);
                 distance += 1;
             }
-            at += tile.len();
-            tile.next();
+            tile = tile.next();
         }
     }
 
-    /// What `sender` has stored here for a tile that starts at pack `at` of the round.
+    /// What `sender` has stored here for a tile.
     #[inline(always)]
-    fn pushed<const N: usize>(&self, tile: &Tile<N>, sender: u32, at: u32) -> [Pack; N] {
+    fn pushed<const N: usize>(&self, tile: &Tile<N>, sender: u32) -> [Pack; N] {
         let mut packs = [[0; 2]; N];
         for n in 0..N {
             // No branch between the loads: instead of packs that the thread does not have it loads one that is there.
-            let pack = at + if tile.has(n) { tile.index(n) } else { 0 };
+            let pack = tile.at() + if tile.has(n) { tile.index(n) } else { 0 };
             // SAFETY: `DevBase` is mapped; behind the barrier the sender's stores are there.
             packs[n] =
                 unsafe { ptx::ld_weak_v2_b64(self.scratch.address(self.scratch.team.rank(), sender, pack)) };

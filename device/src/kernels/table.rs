@@ -215,6 +215,7 @@ kernels! {
     ReduceScatter LdMc reduce_scatter_ld_mc: switched;
     AllGather Ll all_gather_ll: bytes;
     AllGather Ll128 all_gather_ll_128: bytes_sm_90;
+    AllGather Sentinel all_gather_sentinel: bytes;
     AllGather St all_gather_st: bytes;
     AllGather Ce all_gather_ce: bytes;
     AllGather LlMc all_gather_ll_mc: bytes_sm_90;

@@ -23,7 +23,7 @@ mod multicast;
 
 pub use multicast::LlMc;
 
-use super::Packets;
+use super::{Packets, for_all_peers};
 use crate::abi::{DevBaseLayout, DevComm, LL_128_PAYLOAD_BYTES, LL_PAYLOAD_BYTES, SLOT_BYTES, STEP_RECEIVE};
 use crate::element::Pack;
 use crate::ptx;
@@ -43,7 +43,7 @@ pub type Ll = Flagged<Halves>;
 pub type Ll128 = Flagged<Whole>;
 
 /// How data and epoch share a slot.
-pub trait Format {
+pub trait Format: Sized {
     /// Bytes of data.
     const BYTES: u64;
     /// Where the block's epoch stands.
@@ -64,6 +64,16 @@ pub trait Format {
     ///
     /// The slot is mapped for this device.
     unsafe fn load(address: u64, epoch: u32) -> (Pack, u32);
+
+    /// What is due at the start of an epoch, in every thread.
+    #[inline(always)]
+    fn open() {}
+
+    /// Sends a payload to slot `index` of every peer.
+    #[inline(always)]
+    fn send_to_all(packets: &Flagged<Self>, index: u32, payload: Pack) {
+        for_all_peers(packets.team, |peer| packets.send(peer, index, payload));
+    }
 }
 
 /// Two halves {data32, epoch32}.
@@ -152,11 +162,14 @@ pub struct Flagged<F> {
     layout: DevBaseLayout,
     block: u32,
     epoch: u32,
+    /// Where the multicast space is, if there is one.
+    base_mc: u64,
     format: PhantomData<F>,
 }
 
 impl<F: Format> Packets for Flagged<F> {
     const BYTES: u64 = F::BYTES;
+    const HAS_TILES: bool = false;
 
     #[inline(always)]
     fn capacity(layout: DevBaseLayout) -> u32 {
@@ -170,7 +183,12 @@ impl<F: Format> Packets for Flagged<F> {
         // SAFETY: `DevBase` is mapped; the word was last written by this block's previous kernel.
         let last = unsafe { ptx::ld_weak_b32(team.own_address(F::epoch_offset(layout, block))) };
         let epoch = if intact!("ll_epoch_step") { after(last) } else { last };
-        Self { team, layout, block, epoch, format: PhantomData }
+        Self { team, layout, block, epoch, base_mc: comm.base_mc, format: PhantomData }
+    }
+
+    #[inline(always)]
+    fn open(&self) {
+        F::open();
     }
 
     #[inline(always)]
@@ -178,6 +196,11 @@ impl<F: Format> Packets for Flagged<F> {
         let address = self.team.address(peer, self.slot_offset(self.team.rank(), index));
         // SAFETY: `DevBase` of every rank is mapped for this device and `index` is below the layout's number of slots.
         unsafe { F::store(address, payload, self.epoch) }
+    }
+
+    #[inline(always)]
+    fn send_to_all(&self, index: u32, payload: Pack) {
+        F::send_to_all(self, index, payload);
     }
 
     #[inline(always)]

@@ -6,7 +6,8 @@
 //! | `ll` | 8 bytes | an epoch beside each 4 bytes |
 //! | `ll` ([`LlMc`]) | 8 bytes, by multicast | as above |
 //! | `ll` ([`Ll128`]) | 12 bytes | an epoch beside them, in one 16-byte access |
-//! | `sentinel` | 16 bytes of floats | being other than the poison |
+//! | `sentinel` ([`Sentinel`]) | 16 bytes of floats | being other than the poison |
+//! | `sentinel` ([`SentinelAny`]) | 16 bytes of anything | as above |
 //!
 //! What they have in common: every block owns its slots and its epoch, in memory of the protocol's own, so that a change
 //! of block count never hands a slot to a block with another epoch. Slots are used again some epochs later, after
@@ -20,19 +21,23 @@ mod ll;
 mod sentinel;
 
 pub use ll::{Ll, Ll128, LlMc};
-pub use sentinel::Sentinel;
+pub use sentinel::{Sentinel, SentinelAny};
 
 use crate::abi::{DevBaseLayout, DevComm};
 use crate::element::Pack;
+use crate::team::Team;
 use crate::wait::Watch;
 
 /// The slots of one block in one kernel.
 ///
-/// An epoch goes: sends, [`Self::turn`], receives (more sends and receives in the upper half of the slots, if the
+/// An epoch goes: [`Self::open`], sends, [`Self::turn`], receives (more sends and receives in the upper half of the slots, if the
 /// algorithm has two stages), [`Self::retire`]; then [`Self::next_epoch`], or the kernel ends.
 pub trait Packets: Sized {
     /// Bytes of payload of a slot.
     const BYTES: u64;
+
+    /// Whether an epoch has more slots than a block sends at once.
+    const HAS_TILES: bool;
 
     /// Slots in which one sender reaches one block in one epoch.
     fn capacity(layout: DevBaseLayout) -> u32;
@@ -40,8 +45,15 @@ pub trait Packets: Sized {
     /// Starts the block's next epoch.
     fn begin(comm: &DevComm) -> Self;
 
+    /// What is due at the start of an epoch, before its first send. Executed by the whole block.
+    #[inline(always)]
+    fn open(&self) {}
+
     /// Sends a payload to slot `index` of `peer`.
     fn send(&self, peer: u32, index: u32, payload: Pack);
+
+    /// Sends a payload to slot `index` of every peer.
+    fn send_to_all(&self, index: u32, payload: Pack);
 
     /// Receives the slots `index`, `index + step`, … of `sender`, `count` of them, at most `N`; the rest of the answer
     /// holds whatever.
@@ -68,4 +80,14 @@ pub trait Packets: Sized {
     /// Goes on to the next epoch of the same kernel; says whether no thread of the block has given up. Executed by the
     /// whole block, which gets one answer.
     fn next_epoch(&mut self, watch: &Watch) -> bool;
+}
+
+/// Calls `f` with every peer of this rank, the next one first.
+#[inline(always)]
+fn for_all_peers(team: Team, mut f: impl FnMut(u32)) {
+    let mut distance = 1;
+    while distance < team.n_ranks() {
+        f(team.neighbour(distance));
+        distance += 1;
+    }
 }

@@ -1,16 +1,20 @@
 //! Sentinel slots: the data are the sign.
 //!
 //! A slot is two words of 8 bytes, pure data, sent by one `st.relaxed.sys.v2.b64`; each word is one access and so
-//! single-copy atomic (PTX ISA 8.2). The poison is a word of all ones, which in every float type is a word of NaN.
-//! Memory holds the complement of each word, so that zeroed memory is poisoned: a word that is no longer 0 has arrived.
-//! Every word that is sent, be it input, a reduced value or padding, is rewritten to canonical NaN if it equals the
-//! poison. Integers have no value to spare and use LL packets.
+//! single-copy atomic (PTX ISA 8.2). Memory holds each word xored with the poison, so that zeroed memory is poisoned: a
+//! word that is no longer 0 has arrived. What is sent, be it input, a reduced value or padding, is never poison:
+//!
+//! * [`Sentinel`]: the poison is a word of all ones, which in every float type is a word of NaN. A word that equals it is
+//!   rewritten to canonical NaN.
+//! * [`SentinelAny`]: every word may be data. The poison is one that data hardly ever are; where they are, another word
+//!   stands for it, and a note beside the slot tells the two apart. Who sees that other word waits for the note, and takes
+//!   it away.
 //!
 //! Each block has three buffers. Epoch e receives in buffer e mod 3, and poisons again buffer (e + 2) mod 3, the one that
 //! was read at e − 1. A peer writes that one next at e + 2, after it received something from this rank at e + 1, which
 //! was sent behind the poisoning: from kernel to kernel by H2 (see [`super`]), inside a kernel by the block barrier and
 //! the fence in `next_epoch`. To poison (e + 1) mod 3 at e would be wrong, since a peer may write it as soon as it has the
-//! sends of e, which come before the poisoning.
+//! sends of e, which come before the poisoning. Notes are taken away even before that, at e.
 //!
 //! The block's state says how many slots its last epoch used, in the lower and in the upper half: all ranks use the same
 //! number, so exactly that much of the buffer is dirty, in the area of every sender.
@@ -20,10 +24,10 @@
     reason = "a thread's slots are registers, unrolled over `n`; iterators over them make more code"
 )]
 
-use super::Packets;
+use super::{Packets, for_all_peers};
 use crate::abi::{
-    DevBaseLayout, DevComm, SENTINEL_BUFFERS, SENTINEL_EPOCHS, SENTINEL_PAYLOAD_BYTES, SLOT_BYTES,
-    STEP_RECEIVE,
+    DevBaseLayout, DevComm, NOTE_BYTES, SENTINEL_BUFFERS, SENTINEL_EPOCHS, SENTINEL_PAYLOAD_BYTES,
+    SLOT_BYTES, STEP_RECEIVE,
 };
 use crate::element::{Float, Pack};
 use crate::ptx;
@@ -32,22 +36,56 @@ use crate::thread;
 use crate::wait::{Awaited, Watch};
 use core::marker::PhantomData;
 
-/// A word that was not sent, as sent words are before their complement is taken.
-const POISON: u64 = u64::MAX;
+/// Sentinel slots of floats `T`.
+pub type Sentinel<T> = Unpoisoned<Floats<T>>;
+/// Sentinel slots of anything.
+pub type SentinelAny = Unpoisoned<Anything>;
 
-/// Sentinel slots of elements `T`.
-pub struct Sentinel<T> {
+/// Which words are sent.
+pub trait Words {
+    /// What words are xored with in memory.
+    const POISON: u64;
+    /// What is sent in place of the poison, as it stands in memory.
+    const SUBSTITUTE: u64;
+    /// Whether the substitute may be data too, so that a note tells which of the two was meant.
+    const HAS_NOTES: bool;
+}
+
+/// Words of floats `T`.
+pub struct Floats<T>(PhantomData<T>);
+/// Any words.
+pub struct Anything;
+
+impl<T: Float> Words for Floats<T> {
+    const POISON: u64 = u64::MAX;
+    const SUBSTITUTE: u64 = T::NAN_WORD ^ Self::POISON;
+    const HAS_NOTES: bool = false;
+}
+
+impl Words for Anything {
+    // Neither text nor small numbers nor floats that are common.
+    const POISON: u64 = 0xa7d3_5e91_c86b_f24d;
+    const SUBSTITUTE: u64 = 1;
+    const HAS_NOTES: bool = true;
+}
+
+/// A note that is there; with one bit for each word of the slot in which the substitute is meant, bit 0 for the first.
+const NOTE: u32 = 4;
+
+/// Sentinel slots of words `W`.
+pub struct Unpoisoned<W> {
     team: Team,
     layout: DevBaseLayout,
     block: u32,
     epoch: u32,
     /// Slots that the epoch before used: the lower half's number, and above it the upper half's.
     dirty: u32,
-    element: PhantomData<T>,
+    words: PhantomData<W>,
 }
 
-impl<T: Float> Packets for Sentinel<T> {
+impl<W: Words> Packets for Unpoisoned<W> {
     const BYTES: u64 = SENTINEL_PAYLOAD_BYTES;
+    const HAS_TILES: bool = true;
 
     #[inline(always)]
     fn capacity(layout: DevBaseLayout) -> u32 {
@@ -61,17 +99,24 @@ impl<T: Float> Packets for Sentinel<T> {
         // SAFETY: `DevBase` is mapped; the word was last written by this block's previous kernel.
         let state = unsafe { ptx::ld_weak_b64(team.own_address(layout.sentinel_state_offset(block))) };
         let (epoch, dirty) = (after(state as u32), (state >> 32) as u32);
-        Self { team, layout, block, epoch, dirty, element: PhantomData }
+        Self { team, layout, block, epoch, dirty, words: PhantomData }
     }
 
     #[inline(always)]
     fn send(&self, peer: u32, index: u32, payload: Pack) {
-        let is_poison = |word| word == POISON && intact!("sentinel_canonical_nan");
-        let sent = |word| !if is_poison(word) { T::NAN_WORD } else { word };
-        let slot = [sent(payload[0]), sent(payload[1])];
+        let slot = [payload[0] ^ W::POISON, payload[1] ^ W::POISON];
+        if W::HAS_NOTES && slot.iter().any(|word| is_noted::<W>(*word)) {
+            self.send_note(peer, index, slot);
+        }
+        let sent = |word| if word == 0 && intact!("sentinel_substitute") { W::SUBSTITUTE } else { word };
         let address = self.team.address(peer, self.slot_offset(self.epoch, self.team.rank(), index));
         // SAFETY: `DevBase` of every rank is mapped for this device and `index` is below the layout's number of slots.
-        unsafe { ptx::st_relaxed_sys_v2_b64(address, slot) }
+        unsafe { ptx::st_relaxed_sys_v2_b64(address, [sent(slot[0]), sent(slot[1])]) }
+    }
+
+    #[inline(always)]
+    fn send_to_all(&self, index: u32, payload: Pack) {
+        for_all_peers(self.team, |peer| self.send(peer, index, payload));
     }
 
     #[inline(always)]
@@ -101,7 +146,11 @@ impl<T: Float> Packets for Sentinel<T> {
             (all_there, 0)
         });
         for n in 0..N {
-            slots[n] = [!slots[n][0], !slots[n][1]];
+            let is_mine = (n as u32) < count;
+            if W::HAS_NOTES && is_mine && slots[n].iter().any(|word| *word == W::SUBSTITUTE) {
+                slots[n] = self.take_note(watch, sender, index + n as u32 * step, slots[n]);
+            }
+            slots[n] = [slots[n][0] ^ W::POISON, slots[n][1] ^ W::POISON];
         }
         slots
     }
@@ -115,9 +164,7 @@ impl<T: Float> Packets for Sentinel<T> {
         // The epoch that used the same buffer as the one before.
         let read = self.epoch + if intact!("sentinel_buffer") { SENTINEL_BUFFERS as u32 - 1 } else { 1 };
         let half = Self::capacity(self.layout) / 2;
-        let mut distance = 1;
-        while distance < self.team.n_ranks() {
-            let sender = self.team.neighbour(distance);
+        for_all_peers(self.team, |sender| {
             let mut slot = thread::thread_idx_x();
             while slot < lower + upper {
                 let index = if slot < lower { slot } else { half + (slot - lower) };
@@ -126,8 +173,7 @@ impl<T: Float> Packets for Sentinel<T> {
                 unsafe { ptx::st_relaxed_sys_v2_b64(address, [0, 0]) };
                 slot += thread::block_dim_x();
             }
-            distance += 1;
-        }
+        });
         self.dirty = used;
         if is_last {
             self.save();
@@ -150,7 +196,35 @@ impl<T: Float> Packets for Sentinel<T> {
     }
 }
 
-impl<T: Float> Sentinel<T> {
+impl<W: Words> Unpoisoned<W> {
+    /// Tells `peer` which words of a slot, as they stand in memory, are the substitute itself.
+    #[inline(always)]
+    fn send_note(&self, peer: u32, index: u32, slot: [u64; 2]) {
+        let is_meant = |word| (word == W::SUBSTITUTE) as u32;
+        let note = NOTE | is_meant(slot[0]) | is_meant(slot[1]) << 1;
+        let address = self.team.address(peer, self.note_offset(self.team.rank(), index));
+        // SAFETY: as in `send`; each slot has a note.
+        unsafe { ptx::st_relaxed_sys_b32(address, note) }
+    }
+
+    /// Waits for the note of a slot that holds the substitute and takes it away; gives the slot as it was meant.
+    #[inline(always)]
+    fn take_note(&self, watch: &mut Watch, sender: u32, index: u32, slot: [u64; 2]) -> [u64; 2] {
+        let address = self.team.own_address(self.note_offset(sender, index));
+        let mut note = 0;
+        watch.until(Awaited { peer: sender, step: STEP_RECEIVE, epoch: self.epoch }, || {
+            // SAFETY: `DevBase` is mapped; each slot has a note.
+            note = unsafe { ptx::ld_relaxed_sys_b32(address) };
+            (note != 0, note)
+        });
+        if intact!("sentinel_note_taken") {
+            // SAFETY: as above.
+            unsafe { ptx::st_relaxed_sys_b32(address, 0) }
+        }
+        let meant = |word, bit: u32| if word == W::SUBSTITUTE && note & bit == 0 { 0 } else { word };
+        [meant(slot[0], 1), meant(slot[1], 2)]
+    }
+
     #[inline(always)]
     fn save(&self) {
         thread::sync_threads();
@@ -165,6 +239,17 @@ impl<T: Float> Sentinel<T> {
     fn slot_offset(&self, epoch: u32, sender: u32, index: u32) -> u64 {
         self.layout.sentinel_slots_offset(self.block, epoch, sender) + index as u64 * SLOT_BYTES
     }
+
+    #[inline(always)]
+    fn note_offset(&self, sender: u32, index: u32) -> u64 {
+        self.layout.sentinel_notes_offset(self.block, self.epoch, sender) + index as u64 * NOTE_BYTES
+    }
+}
+
+/// Whether a word, as it stands in memory, makes its slot one with a note.
+#[inline(always)]
+fn is_noted<W: Words>(word: u64) -> bool {
+    word == 0 || word == W::SUBSTITUTE
 }
 
 #[inline(always)]

@@ -4,7 +4,7 @@
 //! bytes would tear), polled by a unicast address. Memory and epochs are the protocol's own. Every rank gets its own slots
 //! back and leaves them be.
 //!
-//! Unicast and multicast addresses of a slot are two proxies (PTX ISA 8.3). [`LlMc::begin_epoch`] is the
+//! Unicast and multicast addresses of a slot are two proxies (PTX ISA 8.3). [`Format::open`] is the
 //! `fence.proxy.alias` of each thread: polls come behind it, and it stands between the zeroing of a bank and whatever
 //! tells a peer that the bank may be written again.
 
@@ -48,22 +48,19 @@ impl Format for MulticastHalves {
         // SAFETY: as the caller says.
         unsafe { Halves::load(address, epoch) }
     }
-}
 
-impl LlMc {
-    /// Due at the start of each epoch, in every thread.
     #[inline(always)]
-    pub fn begin_epoch(&self) {
+    fn open() {
         if intact!("ll_mc_alias_fence") {
             ptx::fence_proxy_alias();
         }
     }
 
-    /// Sends a payload to slot `index` of every rank, this one included; `base_mc` is that of the communicator.
+    /// This rank included.
     #[inline(always)]
-    pub fn send_to_all(&self, base_mc: u64, index: u32, payload: Pack) {
-        let address = base_mc + self.slot_offset(self.team.rank(), index);
-        let [low, high] = Halves::slot(payload, self.epoch);
+    fn send_to_all(packets: &Flagged<Self>, index: u32, payload: Pack) {
+        let address = packets.base_mc + packets.slot_offset(packets.team.rank(), index);
+        let [low, high] = Halves::slot(payload, packets.epoch);
         // SAFETY: `DevBase` of every rank is bound in the multicast space and `index` is below the layout's number of slots.
         unsafe {
             ptx::multimem_st_relaxed_sys_b64(address, low);
