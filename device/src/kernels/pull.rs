@@ -64,7 +64,7 @@ fn body<T: Element, O: Reduction<T::Acc>, const N: usize, const TO_ALL: bool>(ar
     } else {
         Part::scattered(PACK_BYTES, args, team.rank())
     };
-    let mut tile = Tile::<N>::first(args, u32::MAX);
+    let mut tile = Tile::<N>::of_round(args, 0, u32::MAX);
     while !tile.is_empty() {
         let mut folded = [Folded::<T>::first([0; 2]); N];
         let mut rank = 0;
@@ -81,6 +81,6 @@ fn body<T: Element, O: Reduction<T::Acc>, const N: usize, const TO_ALL: bool>(ar
             tile.store::<T>(&part, team, team.neighbour(distance), packs);
             distance += 1;
         }
-        tile.next();
+        tile = tile.next();
     }
 }
