@@ -1,9 +1,9 @@
 //! What the kernels that exchange packets have in common: tile after tile is sent, received, folded.
 //!
-//! Where an epoch has many tiles, each is sent before the one ahead of it is received, and loaded before that:
+//! Where an epoch has many tiles, each is sent before the one ahead of it is received:
 //!
 //! ```text
-//!   load 0, send 0, load 1 │ send 1, load 2, receive 0 │ send 2, load 3, receive 1 │ … │ turn, receive the last
+//!   send 0 │ send 1, receive 0 │ send 2, receive 1 │ … │ turn, receive the last
 //! ```
 //!
 //! So the link does not idle while a tile is folded. Nothing but the data themselves makes a thread wait: neither do
@@ -81,14 +81,12 @@ fn epoch<P: Packets, X: Exchange<P, N>, const N: usize>(
     let mut tile = stretch.first_tile::<N>();
     packets.open();
     let mut own = exchange.send(packets, watch, &tile, first);
-    let mut loaded = load_ahead::<P, X, N>(exchange, &tile.next());
     loop {
         let next = tile.next();
-        let has_next = has_tile::<P, N>(&next);
+        let has_next = P::HAS_TILES && !next.is_empty();
         let mut own_next = own;
         if has_next {
-            own_next = exchange.send(packets, watch, &next, loaded);
-            loaded = load_ahead::<P, X, N>(exchange, &next.next());
+            own_next = exchange.send(packets, watch, &next, load_now(exchange, &next));
         } else {
             let used = stretch.len();
             packets.turn([used, if X::HAS_TWO_STAGES { used } else { 0 }], stretch.is_last());
@@ -106,17 +104,6 @@ fn epoch<P: Packets, X: Exchange<P, N>, const N: usize>(
 fn epoch_slots<P: Packets, X: Exchange<P, N>, const N: usize>(n_ranks: u32) -> u32 {
     let capacity = P::capacity(DevBaseLayout::new(n_ranks)) / if X::HAS_TWO_STAGES { 2 } else { 1 };
     if P::HAS_TILES { capacity } else { capacity.min(Tile::<N>::capacity()) }
-}
-
-#[inline(always)]
-fn has_tile<P: Packets, const N: usize>(tile: &Tile<N>) -> bool {
-    P::HAS_TILES && !tile.is_empty()
-}
-
-/// Loads what is sent first of a tile that may not be there.
-#[inline(always)]
-fn load_ahead<P: Packets, X: Exchange<P, N>, const N: usize>(exchange: &X, tile: &Tile<N>) -> [Pack; N] {
-    if has_tile::<P, N>(tile) { load_now(exchange, tile) } else { [[0; 2]; N] }
 }
 
 #[inline(always)]
