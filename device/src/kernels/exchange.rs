@@ -3,7 +3,7 @@
 //! Where an epoch has many tiles, each is sent before the one ahead of it is received:
 //!
 //! ```text
-//!   send 0 │ send 1, receive 0 │ send 2, receive 1 │ … │ turn, receive the last
+//!   send 0 │ send 1, turn, receive 0 │ send 2, receive 1 │ … │ receive the last
 //! ```
 //!
 //! So the link does not idle while a tile is folded. Nothing but the data themselves makes a thread wait: neither do
@@ -40,9 +40,23 @@ pub(super) trait Exchange<P: Packets, const N: usize> {
     fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]);
 }
 
-/// Runs a kernel: all tiles of this block.
+/// Runs a kernel: all that this block has to move, up to `N` slots a thread at a time.
 #[inline(always)]
-pub(super) fn run<P: Packets, X: Exchange<P, N>, const N: usize>(args: &CollectiveArgs, exchange: &X) {
+pub(super) fn run<P, X, const N: usize>(args: &CollectiveArgs, exchange: &X)
+where
+    P: Packets,
+    X: Exchange<P, 1> + Exchange<P, N>,
+{
+    // Slots that a thread does not have take time too.
+    if P::HAS_TILES && args.slots_per_block <= thread::block_dim_x() {
+        run_tiles::<P, X, 1>(args, exchange);
+    } else {
+        run_tiles::<P, X, N>(args, exchange);
+    }
+}
+
+#[inline(always)]
+fn run_tiles<P: Packets, X: Exchange<P, N>, const N: usize>(args: &CollectiveArgs, exchange: &X) {
     let mut stretch = Stretch::first(args, epoch_slots::<P, X, N>(args.comm.n_ranks));
     let tile = stretch.first_tile();
     // Addresses are computed while the kernel before ends.
@@ -87,7 +101,8 @@ fn epoch<P: Packets, X: Exchange<P, N>, const N: usize>(
         let mut own_next = own;
         if has_next {
             own_next = exchange.send(packets, watch, &next, load_now(exchange, &next));
-        } else {
+        }
+        if tile.at() == 0 {
             let used = stretch.len();
             packets.turn([used, if X::HAS_TWO_STAGES { used } else { 0 }], stretch.is_last());
         }

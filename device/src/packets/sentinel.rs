@@ -128,16 +128,17 @@ impl<W: Words> Packets for Unpoisoned<W> {
         step: u32,
         count: u32,
     ) -> [Pack; N] {
-        // Slots that the thread does not have are as if they had come.
-        let mut slots = [[!0u64; 2]; N];
+        let mut slots = [[0u64; 2]; N];
+        if count == 0 {
+            return slots;
+        }
         watch.until(Awaited { peer: sender, step: STEP_RECEIVE, epoch: self.epoch }, || {
             let mut all_there = true;
             for n in 0..N {
-                let address = self.slot_offset(self.epoch, sender, index + n as u32 * step);
-                if (n as u32) < count {
-                    // SAFETY: `DevBase` is mapped and the caller's indices are below the layout's number of slots.
-                    slots[n] = unsafe { ptx::ld_relaxed_sys_v2_b64(self.team.own_address(address)) };
-                }
+                let slot = index + (n as u32).min(count - 1) * step;
+                let address = self.team.own_address(self.slot_offset(self.epoch, sender, slot));
+                // SAFETY: `DevBase` is mapped and the caller's indices are below the layout's number of slots.
+                slots[n] = unsafe { ptx::ld_relaxed_sys_v2_b64(address) };
             }
             for n in 0..N {
                 all_there &= (slots[n][0] != 0) & (slots[n][1] != 0);
