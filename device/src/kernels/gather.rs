@@ -48,7 +48,10 @@ pub(super) fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
 #[inline(always)]
 fn by_units<P: Packets, U: Unit, const N: usize>(args: &CollectiveArgs) {
     let (team, share) = (Team::new(&args.comm), Part::share(P::BYTES, args));
-    exchange::run::<P, _, N>(args, &Gather::<U> { team, share, share_bytes: args.len_bytes, unit: PhantomData });
+    exchange::run::<P, _, N>(
+        args,
+        &Gather::<U> { team, share, share_bytes: args.len_bytes, unit: PhantomData },
+    );
 }
 
 struct Gather<U> {

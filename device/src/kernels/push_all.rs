@@ -40,7 +40,10 @@ pub(super) fn all_reduce_sentinel<T: Float, O: Reduction<T::Acc>>(args: &Collect
 #[inline(always)]
 pub(super) fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize>(args: &CollectiveArgs) {
     let message = Part::whole(P::BYTES, args);
-    exchange::run::<P, _, N>(args, &PushAll::<T, O> { team: Team::new(&args.comm), message, types: PhantomData });
+    exchange::run::<P, _, N>(
+        args,
+        &PushAll::<T, O> { team: Team::new(&args.comm), message, types: PhantomData },
+    );
 }
 
 struct PushAll<T, O> {
