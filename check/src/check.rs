@@ -36,7 +36,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
         subjects.retain(Subject::is_usual);
         let n_left = n_all - subjects.len();
         println!(
-            "# SKIPPED: {n_left} kernels, the same sources in other types and operations; name them, or --full"
+            "# SKIPPED: {n_left} kernels, the same sources in other types and operations and in loops; name them, or --full"
         );
     }
     check(&campaign, &subjects, jobs(args))

@@ -90,6 +90,19 @@ pub struct CheckArgs {
     pub call: u64,
 }
 
+/// Arguments of a kernel that does a collective again and again (`kernels/looped.rs`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(Pod, Zeroable))]
+pub struct LoopArgs {
+    /// The collective's own.
+    pub collective: CollectiveArgs,
+    /// How often; equal on all ranks.
+    pub repeats: u32,
+    /// Is 0.
+    pub reserved: u32,
+}
+
 /// `FaultRecord::state`: nothing happened.
 pub const STATE_OK: u32 = 0;
 /// `FaultRecord::state`: a wait of this rank ran past its bound.
@@ -403,6 +416,8 @@ const _: () = {
     assert!(offset_of!(CollectiveArgs, root) == 78);
     assert!(DevBaseLayout::new(1).scratch_packs() <= u16::MAX as u32);
     assert!(size_of::<CheckArgs>() == 48);
+    assert!(size_of::<LoopArgs>() == 88);
+    assert!(offset_of!(LoopArgs, repeats) == 80);
     assert!(size_of::<FaultRecord>() == 64);
     assert!(offset_of!(FaultRecord, calls) == 32);
     assert!(offset_of!(FaultRecord, abort) == 28);
