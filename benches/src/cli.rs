@@ -60,7 +60,8 @@ pub(crate) struct Cli {
     #[arg(short, long, value_delimiter = ',', default_value = "sum", value_parser = one_or_all::<Op>())]
     op: Vec<Choice<Op>>,
 
-    /// Operations that are timed together, or that one graph holds [default: 20; 1 on the simulated machine]
+    /// Operations that are timed together, or that one graph or one kernel holds [default: 20; 1 on the simulated machine,
+    /// 2 by one kernel]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) iters: Option<u32>,
 
@@ -69,7 +70,7 @@ pub(crate) struct Cli {
     pub(crate) warmup: Option<u32>,
 
     /// Replays of the graph that are timed together; 0 launches operations one by one [default: 10; 0 on the simulated
-    /// machine]
+    /// machine]. With --timing device, so many times as many operations are timed
     #[arg(short = 'G', long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=65536))]
     pub(crate) graph: Option<u32>,
 
@@ -244,11 +245,13 @@ impl Cli {
             return Ok(false);
         }
         if self.vs.is_some() {
-            return Err("--timing device is of kernels of ours that loop, and NCCL has none: leave out --vs".into());
+            return Err("--timing device is of kernels that loop, and NCCL has none: leave out --vs".into());
         }
         let reduces = self.chosen_collectives()?.into_iter().any(Collective::reduces);
         if reduces && (self.dtypes(), self.ops()) != (vec![Dtype::F32], vec![Op::Sum]) {
-            return Err("--timing device reduces f32 by sum alone; collectives that do not reduce take any type".into());
+            return Err(
+                "--timing device reduces f32 by sum alone; what does not reduce takes any type".into()
+            );
         }
         Ok(true)
     }

@@ -57,7 +57,9 @@ impl Facts {
         let procs = if link.is_some() { n_ranks } else { 1 };
         let names = match link {
             None => {
-                let names = places(machine, n_ranks, ranks_per_gpu)?.into_iter().map(|device| Ok(device.facts()?.name));
+                let names = places(machine, n_ranks, ranks_per_gpu)?
+                    .into_iter()
+                    .map(|device| Ok(device.facts()?.name));
                 names.collect::<symmem::Result<_>>()?
             }
             Some(link) => {

@@ -226,6 +226,7 @@ mod tests {
             (&row["op"], &row["in_place"], &row["error"]),
             (&Value::Null, &Value::Bool(true), &Value::Null)
         );
+        assert_eq!((&row["mode"], &row["timing"]), (&Value::from("graph"), &Value::from("graph")));
         assert_eq!(row["seed"].as_u64(), Some(u64::MAX));
     }
 

@@ -155,7 +155,7 @@ impl Program {
     /// What a call says.
     pub(crate) fn launch_times(&self, team: &mut Team, times: u32) -> Result<()> {
         if self.is_looped {
-            return self.launch_loop(team, self.n_ops * times);
+            return self.launch_loop(team, self.n_ops.saturating_mul(times));
         }
         (0..times).try_for_each(|_| self.launch(team))
     }

@@ -50,7 +50,8 @@ impl Subject {
 pub(crate) fn subjects(patterns: &[String]) -> Result<Vec<Subject>> {
     let mut all: Vec<_> =
         KERNELS.iter().map(|kernel| Subject { name: kernel.name, kernel, program: None }).collect();
-    let of_loop = |spec: &'static LoopSpec| Subject { name: spec.name, kernel: spec.kernel(), program: Some(LOOPED) };
+    let of_loop =
+        |spec: &'static LoopSpec| Subject { name: spec.name, kernel: spec.kernel(), program: Some(LOOPED) };
     all.extend(LOOPS.iter().map(of_loop));
     let around = KERNELS.iter().find(|kernel| kernel.name == CHECKED_KERNEL);
     let kernel = around.expect("the table has the kernel that most calls take");

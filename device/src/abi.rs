@@ -13,7 +13,7 @@ const CHECK_PLACES: u64 = 8;
 /// Blocks that own LL slots: the largest grid of a kernel of LL packets.
 pub const LL_BLOCKS_MAX: u32 = 128;
 /// Blocks that own sentinel slots: the largest grid of a kernel that sends them.
-pub const SENTINEL_BLOCKS_MAX: u32 = 256;
+pub const SENTINEL_BLOCKS_MAX: u32 = 128;
 /// Bytes of one slot, of whichever protocol.
 pub const SLOT_BYTES: u64 = 16;
 /// Bytes of payload that one LL slot carries.

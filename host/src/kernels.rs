@@ -166,7 +166,8 @@ impl Kernels {
     /// [`ErrorKind::Unsupported`] if there is none, [`ErrorKind::NotPrepared`] if it is not loaded.
     pub(crate) fn loop_of(&self, spec: &KernelSpec, shape: LaunchShape) -> Result<FunctionHandle> {
         let place = LOOPS.iter().position(|its| its.repeated == spec.name).ok_or_else(|| {
-            let hint = "there are loops of f32 sum and of what does not reduce, but by multicast or copy engines";
+            let hint =
+                "there are loops of f32 sum and of what does not reduce, but by multicast or copy engines";
             ErrorKind::Unsupported { what: format!("a loop of {}", spec.name), hint: hint.into() }
         })?;
         let ready = self.ready[KERNELS.len() + place].get().ok_or_else(|| {
@@ -176,7 +177,8 @@ impl Kernels {
         let resident = ready.blocks_max * (THREADS_MAX / shape.threads);
         if shape.blocks > resident {
             let what = format!("a loop of {} in {} blocks of {}", spec.name, shape.blocks, shape.threads);
-            let hint = format!("{resident} of them are resident at once, and every block waits for its peers");
+            let hint =
+                format!("{resident} of them are resident at once, and every block waits for its peers");
             return Err(ErrorKind::Unsupported { what, hint }.into());
         }
         Ok(ready.function)

@@ -180,7 +180,9 @@ impl Field {
         let count = (operation.input_bytes(n_ranks) / operation.dtype.bytes()) as usize;
         let inputs: Vec<Vec<u8>> =
             (0..n_ranks).map(|_| random.elements(operation.dtype, operation.values, count)).collect();
-        for (rank, (input, expected)) in inputs.iter().zip(operation.expected_after(times, &inputs)).enumerate() {
+        for (rank, (input, expected)) in
+            inputs.iter().zip(operation.expected_after(times, &inputs)).enumerate()
+        {
             let output = operation.output_of(rank as u32);
             self.write(rank, output, &vec![POISON; expected.len()])?;
             self.write(rank, operation.input_of(rank as u32), input)?;

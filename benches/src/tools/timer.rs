@@ -76,13 +76,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let time = time_us.map_or("-".to_owned(), |us| format!("{us:.2}"));
         println!("{asked_us:>10.0} {spun_us:>12.2} {time:>12}");
         n_wrong += usize::from(is_wrong(asked_us, spun_us, time_us));
-        rows.write(&Row {
-            asked_us,
-            spun_us,
-            time_us,
-            ranks: n_ranks,
-            facts: facts.row(),
-        })?;
+        rows.write(&Row { asked_us, spun_us, time_us, ranks: n_ranks, facts: facts.row() })?;
     }
     if n_wrong > 0 {
         bail!("{n_wrong} times are off by more than {SLACK_US} us and {}%", SLACK_PART * 100.0);

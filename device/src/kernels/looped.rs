@@ -8,25 +8,26 @@
 //!   block b    collective │ block barrier (fence) │ collective │ block barrier (fence) │ …
 //! ```
 //!
-//! What the end of a kernel and the start of the next give to a collective must stand between two turns of the loop. Block
-//! b of a rank touches, turn after turn, the same part of input and output, its own slots, inboxes and epochs, and those of
-//! block b at its peers; so it has to wait for nobody but its own threads.
+//! What the end of a kernel and the start of the next give to a collective must stand between two turns of the loop.
+//! Block b of a rank touches, turn after turn, the same part of input and output, its own slots, inboxes and epochs,
+//! and those of block b at its peers; so it has to wait for nobody but its own threads.
 //!
-//! - **Words of the protocol.** Thread 0 leaves the block's epoch, state or turn; all threads read it when the next turn
-//!   begins. The block barrier orders the two (PTX ISA 8.9.5).
+//! - **Words of the protocol.** Thread 0 leaves the block's epoch, state or turn; all threads read it when the next
+//!   turn begins. The block barrier orders the two (PTX ISA 8.9.5).
 //! - **LL slots** are used again two epochs later, behind what the peer sent after it had read them. Within a kernel as
 //!   here the block barrier brings the sends of all threads behind the reads of all (`next_epoch` in `packets/ll.rs`).
-//! - **Sentinel slots** are poisoned by other threads than those whose sends tell the peer that they are. From kernel to
-//!   kernel that rests on H2 (see [`crate::packets`]); within one it takes the fence behind the block barrier that stands in
-//!   `next_epoch` of `packets/sentinel.rs`, and so it does here.
-//! - **Barriers across ranks** order all that came before them by themselves. Scratch has three regions, whose order goes
-//!   on from turn to turn as from kernel to kernel (`push_scratch`).
-//! - **Data.** An output is stored again by the thread that stored it before, or behind a barrier across ranks. In place,
-//!   the input of a turn is what the same block has stored or, by the exit barrier, what that block of a peer has.
+//! - **Sentinel slots** are poisoned by other threads than those whose sends tell the peer that they are. From kernel
+//!   to kernel that rests on H2 (see [`crate::packets`]); within one it takes the fence behind the block barrier that
+//!   stands in `next_epoch` of `packets/sentinel.rs`, and so it does here.
+//! - **Barriers across ranks** order all that came before them by themselves. Scratch has three regions, whose order
+//!   goes on from turn to turn as from kernel to kernel (`push_scratch`).
+//! - **Data.** An output is stored again by the thread that stored it before, or behind a barrier across ranks. In
+//!   place, the input of a turn is what the same block has stored or, by the exit barrier, what that block of a peer
+//!   has.
 //!
-//! A thread that gives up poisons its rank, which the next turn finds when it begins, so that it waits for nothing; a turn
-//! of another block that has begun before then finds it at its first look. So a launch that fails takes about the bound of
-//! one wait, and what it leaves in the outputs of any rank is unspecified.
+//! A thread that gives up poisons its rank, which the next turn finds when it begins, so that it waits for nothing; a
+//! turn of another block that has begun before then finds it at its first look. So a launch that fails takes about the
+//! bound of one wait, and what it leaves in the outputs of any rank is unspecified.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::{KERNELS, KernelSpec};
@@ -142,13 +143,14 @@ mod device {
     /// Does `collective` so many times, at least once, with `between` from each to the next.
     #[inline(always)]
     pub(super) fn repeat(repeats: u32, between: impl Fn(), collective: impl Fn()) {
-        let mut done = 0;
+        // Counted down, which takes one register.
+        let mut left = repeats;
         loop {
             collective();
-            done += 1;
-            if done >= repeats {
+            if left <= 1 {
                 return;
             }
+            left -= 1;
             between();
         }
     }

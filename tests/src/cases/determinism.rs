@@ -75,7 +75,8 @@ fn same_bits(context: &Context, collective: Collective) -> Result<()> {
             rig.comms.iter_mut().for_each(|comm| comm.prefer(Some(*algorithm), None));
             let (mut random, mut found) = (Random::new(57), Vec::new());
             for (at, count) in COUNTS.into_iter().enumerate() {
-                let operation = special(Operation::new(collective, *dtype, Op::ALL[at % Op::ALL.len()], count));
+                let operation =
+                    special(Operation::new(collective, *dtype, Op::ALL[at % Op::ALL.len()], count));
                 field.stage(&operation, &mut random)?;
                 field.launch(&mut rig, &operation)?;
                 rig.synchronize()?;

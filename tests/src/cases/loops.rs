@@ -25,7 +25,9 @@ pub(super) fn cases() -> Vec<Case> {
         .flat_map(|spec| {
             let kind = (spec.kernel().collective, spec.kernel().algorithm);
             let case = |what: &str, run: fn(&Context, (Collective, Algorithm)) -> Result<()>| {
-                Case::new(format!("loops::{what}_{}_{}", kind.0, kind.1), 2, move |context| run(context, kind))
+                Case::new(format!("loops::{what}_{}_{}", kind.0, kind.1), 2, move |context| {
+                    run(context, kind)
+                })
             };
             [
                 case("as_many_calls", as_many_calls),
@@ -69,8 +71,7 @@ fn as_many_calls(context: &Context, (collective, algorithm): (Collective, Algori
         let mut rig = rig_for(context, &config, ProbeKind::None)?;
         let mut field = Field::new(&rig, 4096 + 4 * COUNTS[1] as usize * rig.comms.len(), 90)?;
         for (count, in_place) in COUNTS.into_iter().flat_map(|count| [(count, false), (count, true)]) {
-            let operation =
-                Operation { in_place, ..Operation::new(collective, Dtype::F32, Op::Sum, count) };
+            let operation = Operation { in_place, ..Operation::new(collective, Dtype::F32, Op::Sum, count) };
             for repeats in REPEATS {
                 run(&mut rig, &mut field, &operation, repeats, &mut random)?;
                 field.run(&mut rig, &operation, &mut random).context("a call behind a loop")?;

@@ -6,7 +6,7 @@ use crate::harness::{Case, Context, Host, RunsOn};
 use crate::random::Random;
 use crate::rig::{Rig, kinds};
 use anyhow::{Context as _, Result, ensure};
-use symmem::{Collective, Comm, CommConfig, Device, Dtype, Op};
+use symmem::{Comm, CommConfig, Device, Dtype, Op};
 
 /// Devices, and ranks on them.
 const TEAMS: [(u32, u32); 6] = [(1, 3), (1, 4), (1, 8), (2, 3), (2, 4), (2, 8)];
