@@ -143,14 +143,15 @@ mod device {
     /// Does `collective` so many times, at least once, with `between` from each to the next.
     #[inline(always)]
     pub(super) fn repeat(repeats: u32, between: impl Fn(), collective: impl Fn()) {
-        // Counted down, which takes one register.
-        let mut left = repeats;
+        let mut left = repeats as u64;
         loop {
             collective();
             if left <= 1 {
                 return;
             }
-            left -= 1;
+            // By a move that the compiler does not see through: where a kernel has use for all registers, what it makes of
+            // a plain count is spilled.
+            left = ptx::mov_b64(left - 1);
             between();
         }
     }
