@@ -89,8 +89,8 @@ macro_rules! looped {
         $(mod $kernel {
             #[unsafe(export_name = concat!("symmem_loop_", stringify!($kernel), "_", stringify!($types)))]
             extern "ptx-kernel" fn entry(args: crate::abi::LoopArgs) {
-                super::device::repeat(args.repeats, super::device::$between, || {
-                    looped!(@run $kernel $types (&args.collective))
+                super::device::repeat(&args, super::device::$between, |args| {
+                    looped!(@run $kernel $types (args))
                 })
             }
         })*
@@ -125,6 +125,7 @@ looped! {
 
 #[cfg(all(target_arch = "nvptx64", feature = "kernels", target_feature = "sm_90", not(symmem_mutant)))]
 mod device {
+    use crate::abi::{CollectiveArgs, LoopArgs};
     use crate::{ptx, thread};
 
     /// What stands between two turns where nothing rests on the end of a kernel.
@@ -142,16 +143,16 @@ mod device {
 
     /// Does `collective` so many times, at least once, with `between` from each to the next.
     #[inline(always)]
-    pub(super) fn repeat(repeats: u32, between: impl Fn(), collective: impl Fn()) {
-        let mut left = repeats as u64;
+    pub(super) fn repeat(args: &LoopArgs, between: impl Fn(), collective: impl Fn(&CollectiveArgs)) {
+        let mut left = args.repeats;
         loop {
-            collective();
+            collective(&args.collective);
             if left <= 1 {
                 return;
             }
             // By a move that the compiler does not see through: where a kernel has use for all registers, what it makes of
             // a plain count is spilled.
-            left = ptx::mov_b64(left - 1);
+            left = ptx::mov_b64((left - 1) as u64) as u32;
             between();
         }
     }
