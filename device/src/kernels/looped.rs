@@ -17,7 +17,7 @@
 //! - **LL slots** are used again two epochs later, behind what the peer sent after it had read them. Within a kernel as
 //!   here the block barrier brings the sends of all threads behind the reads of all (`next_epoch` in `packets/ll.rs`).
 //! - **Sentinel slots** are poisoned by other threads than those whose sends tell the peer that they are. From kernel
-//!   to kernel that rests on H2 (see [`crate::packets`]); within one it takes the fence behind the block barrier that
+//!   to kernel that rests on H2 (see `packets`); within one it takes the fence behind the block barrier that
 //!   stands in `next_epoch` of `packets/sentinel.rs`, and so it does here.
 //! - **Barriers across ranks** order all that came before them by themselves. Scratch has three regions, whose order
 //!   goes on from turn to turn as from kernel to kernel (`push_scratch`).
@@ -150,8 +150,8 @@ mod device {
             if left <= 1 {
                 return;
             }
-            // By a move that the compiler does not see through: where a kernel has use for all registers, what it makes of
-            // a plain count is spilled.
+            // By a move that the compiler does not see through: where a kernel has use for all registers, what it makes
+            // of a plain count is spilled.
             left = ptx::mov_b64((left - 1) as u64) as u32;
             between();
         }
