@@ -218,6 +218,7 @@ impl Types {
         match self.algorithm {
             Algorithm::TwoShotPush | Algorithm::Push => LARGE_PUSHED * packs * parts,
             Algorithm::SentinelTwoShot => LARGE * 2 * parts,
+            Algorithm::LlTwoShot => LARGE * parts,
             Algorithm::Ll128 => LARGE_LL_128,
             _ => LARGE,
         }

@@ -91,7 +91,8 @@ const STEPS: [Step; 30] = [
     step("ll_mc_alias_fence", &[Algorithm::LlMc]),
     step("poison_on_entry", &[Algorithm::Ll, Algorithm::St]),
     step("poison_before_sends", BY_PACKETS),
-    step("poison_before_arrival", PUSH),
+    // Where a barrier on exit follows, peers wait for it there all the same.
+    step("poison_before_arrival", &[Algorithm::Push]),
     Step { collective: Some(Collective::Broadcast), ..step("broadcast_empty_slots", LL) },
 ];
 
