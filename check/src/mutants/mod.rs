@@ -49,8 +49,8 @@ const WAITS: [&str; 6] = [
     "wait.rs write_record",
 ];
 
-/// Loads of the word by which a rank hears as a kernel begins that another gave up, wherever the compiler has put them, and
-/// of the barrier's words, which have that in their names.
+/// The load by which a rank hears, as a kernel begins, that another gave up, wherever the compiler has put it. The
+/// barrier's polls are the same instruction, and have the barrier in their names.
 const POISON_LOAD: &str = "ld.relaxed.sys.global.b32";
 
 /// A kernel, its original text and a mutant.
@@ -197,11 +197,10 @@ impl Trial {
 
     /// The one program in which it could matter, if it is no quick one.
     fn program(&self) -> Option<&'static Program> {
-        match () {
-            () if source::is_of_poison(&self.mutant.name) => Some(POISONED),
-            () if self.is_of_waits() => Some(GIVING_UP),
-            () => None,
+        if source::is_of_poison(&self.mutant.name) {
+            return Some(POISONED);
         }
+        self.is_of_waits().then_some(GIVING_UP)
     }
 
     /// Whether what it lacks matters only where a wait comes to its end.
