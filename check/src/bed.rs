@@ -5,6 +5,7 @@ use crate::program::{Launched, Program, REGIONS, Types, first_content, region_by
 use crate::subject::Run;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use symmem::backend::Backend;
 use symmem::sim::{OnStall, ProbeKind, SimConfig, SimMachine};
@@ -40,7 +41,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// What a program needs.
     pub(crate) fn of(program: &Program, n_ranks: u32) -> Self {
-        let is_patient = program.launched == Launched::Absent;
+        let is_patient = program.launched.ends_in_errors();
         Self { n_ranks, is_patient, threads: program.threads, is_checked: program.is_checked }
     }
 }
@@ -54,6 +55,7 @@ pub(crate) struct Bed {
     windows: Vec<Window<u8>>,
     /// Types and reductions whose kernels are loaded.
     prepared: BTreeSet<(Dtype, Op)>,
+    has_loops: bool,
 }
 
 impl Bed {
@@ -84,7 +86,7 @@ impl Bed {
         let bytes = REGIONS * region_bytes(n_ranks) as usize;
         let asked = comms.iter().map(|comm| comm.alloc(bytes)).collect::<symmem::Result<Vec<_>>>()?;
         let windows = asked.into_iter().map(symmem::Registration::wait).collect::<symmem::Result<_>>()?;
-        Ok(Self { sim, n_ranks, comms, streams, windows, prepared: BTreeSet::new() })
+        Ok(Self { sim, n_ranks, comms, streams, windows, prepared: BTreeSet::new(), has_loops: false })
     }
 
     /// The machine.
@@ -102,12 +104,22 @@ impl Bed {
     ) -> Result<Option<Finding>> {
         let types = Types::of(kernel);
         self.prepare(types).context("loading the kernel")?;
+        if program.repeats > 1 {
+            self.prepare_loops().context("loading the loops")?;
+        }
         let first = first_content(kernel.algorithm, types.dtype, self.n_ranks);
         self.reset(program, &first).context("setting memory before the run")?;
+        if program.launched == Launched::Poisoned {
+            self.poison(run.schedule.seed).context("poisoning a rank before the run")?;
+        }
         self.sim.restart(&run.schedule, run.probe)?;
         let expected = program.result(types, &first);
         let wrong = match program.launched {
             Launched::Absent => self.run_absent(run.schedule.seed, types, program),
+            Launched::Poisoned => {
+                let all: Vec<_> = (0..self.n_ranks as usize).collect();
+                self.run_until_all_give_up(&all, types, program)
+            }
             Launched::Late => self.run_late(run.schedule.seed, types, program, &first, &expected),
             _ => self.execute(types, program).and_then(|()| self.verify_all(run, &expected)),
         };
@@ -122,6 +134,14 @@ impl Bed {
         let Some(op) = types.op.filter(|&op| self.prepared.insert((types.dtype, op))) else { return Ok(()) };
         let asked = self.comms.iter().map(|comm| comm.prepare(&[types.dtype], &[op]));
         let asked = asked.collect::<symmem::Result<Vec<_>>>()?;
+        asked.into_iter().try_for_each(|preparation| preparation.wait())
+    }
+
+    fn prepare_loops(&mut self) -> symmem::Result<()> {
+        if std::mem::replace(&mut self.has_loops, true) {
+            return Ok(());
+        }
+        let asked: Vec<_> = self.comms.iter().map(Comm::prepare_loops).collect::<symmem::Result<_>>()?;
         asked.into_iter().try_for_each(|preparation| preparation.wait())
     }
 
@@ -144,24 +164,41 @@ impl Bed {
         Ok((found != expected[rank]).then(|| difference(rank, &found, &expected[rank], region_bytes)))
     }
 
-    /// See [`Launched::Absent`]. Every rank that is there ends with an error that says so.
+    /// See [`Launched::Absent`].
     fn run_absent(&mut self, seed: u64, types: Types, program: &Program) -> symmem::Result<Option<String>> {
         let absent = (seed % u64::from(self.n_ranks)) as usize;
-        let present = (0..self.n_ranks as usize).filter(|&rank| rank != absent);
-        for rank in present.clone() {
-            self.launch_on(rank, types, program)?;
-        }
-        for rank in present {
-            match self.comms[rank].synchronize(&self.streams[rank]) {
+        let present: Vec<_> = (0..self.n_ranks as usize).filter(|&rank| rank != absent).collect();
+        self.run_until_all_give_up(&present, types, program)
+    }
+
+    /// Runs a program on these ranks. Each must end with an error that says so.
+    fn run_until_all_give_up(
+        &mut self,
+        ranks: &[usize],
+        types: Types,
+        program: &Program,
+    ) -> symmem::Result<Option<String>> {
+        let launched: Vec<_> = ranks.iter().map(|&rank| self.launch_on(rank, types, program)).collect();
+        for (&rank, launched) in ranks.iter().zip(launched) {
+            match launched.and_then(|()| self.comms[rank].synchronize(&self.streams[rank])) {
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Timeout { .. } | ErrorKind::Poisoned { .. }) => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    return Ok(Some(format!("rank {rank} did not notice that rank {absent} never came")));
+                    return Ok(Some(format!("rank {rank} did not notice that a rank takes no part")));
                 }
             }
         }
         Ok(None)
+    }
+
+    /// Tells one rank that the next one gave up.
+    fn poison(&self, seed: u64) -> Result<()> {
+        let told = (seed % u64::from(self.n_ranks)) as u32;
+        let address = self.comms[told as usize].space().address(told, FlatOffset::new(0));
+        let poison = (told + 1) % self.n_ranks + 1;
+        let device = self.comms[told as usize].device().index();
+        Ok(self.sim.write(device, address, &poison.to_le_bytes())?)
     }
 
     /// See [`Launched::Late`].
@@ -251,11 +288,13 @@ impl Bed {
     fn launch_on(&mut self, rank: usize, types: Types, program: &Program) -> symmem::Result<()> {
         let (comm, stream) = (&mut self.comms[rank], &self.streams[rank]);
         let base = self.windows[rank].address();
+        comm.repeat(NonZeroU32::new(program.repeats).filter(|repeats| repeats.get() > 1));
         for call in program.operations(types, self.n_ranks, rank as u32) {
             let (input, output) = (base + call.input, base + call.output);
             let (count, dtype) = (call.count, types.dtype);
             let op = types.op.unwrap_or(Op::Sum);
-            match types.collective {
+            comm.prefer(Some(call.algorithm), Some(BLOCKS));
+            match call.collective {
                 Collective::AllReduce => comm.all_reduce_at(input, output, count, dtype, op, stream)?,
                 Collective::AllGather => comm.all_gather_at(input, output, count, dtype, stream)?,
                 Collective::ReduceScatter => {

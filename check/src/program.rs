@@ -18,6 +18,8 @@ const LARGE: u64 = 2368;
 /// The same for kernels that push into scratch, in bytes of each rank's part: four rounds, the last of them short, of the
 /// packs that two blocks of 32 threads move at once, if each has one in flight.
 const LARGE_PUSHED: u64 = 2 * 32 * 16 * 13 / 4;
+/// The same for packets of 12 bytes, two of them a thread. In the last round few threads have any.
+const LARGE_LL_128: u64 = 2 * 12 * (3 * 2 * 32 + 4);
 
 /// Of so many words of 8 bytes one is all ones, where that means something.
 const WORDS_PER_POISON: usize = 16;
@@ -36,6 +38,8 @@ pub(crate) struct Program {
     pub(crate) threads: u32,
     /// Whether calls are checked.
     pub(crate) is_checked: bool,
+    /// How often one launch does each operation; above 1 by the loop of its kernel.
+    pub(crate) repeats: u32,
     steps: &'static [Step],
 }
 
@@ -51,35 +55,51 @@ pub(crate) enum Launched {
     Late,
     /// One rank never comes: the others must give up.
     Absent,
+    /// One rank has been told that another gave up, before any of the others: it must take no part, and all must give up.
+    Poisoned,
 }
 
-/// An operation: which region it reads and writes, how large it is, and whether it begins and ends off the grid of
-/// 8 bytes.
+impl Launched {
+    /// Whether kernels give up in it.
+    pub(crate) fn ends_in_errors(self) -> bool {
+        matches!(self, Self::Absent | Self::Poisoned)
+    }
+}
+
+/// An operation: which region it reads and writes, how large it is, whether it begins and ends off the grid of 8 bytes,
+/// and whether it is another than the one that is checked: an all-gather by packets, which meets no barrier and stores its
+/// own part before it has heard of anybody.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     from: usize,
     to: usize,
     bytes: u64,
     ragged: bool,
+    by_packets: bool,
 }
 
 const fn step(from: usize, to: usize, bytes: u64) -> Step {
-    Step { from, to, bytes, ragged: false }
+    Step { from, to, bytes, ragged: false, by_packets: false }
 }
 
 const fn ragged(from: usize, to: usize, bytes: u64) -> Step {
-    Step { from, to, bytes, ragged: true }
+    Step { ragged: true, ..step(from, to, bytes) }
+}
+
+const fn by_packets(from: usize, to: usize, bytes: u64) -> Step {
+    Step { by_packets: true, ..step(from, to, bytes) }
 }
 
 /// All programs. Each operation reads what an earlier one wrote, and no host waits between them: one that ends too early
 /// shows in the next.
-pub(crate) const PROGRAMS: [Program; 7] = [
+pub(crate) const PROGRAMS: [Program; 10] = [
     Program {
         name: "chain",
         epoch: 0,
         launched: Launched::OneByOne,
         threads: 32,
         is_checked: false,
+        repeats: 1,
         steps: &[
             step(0, 1, LARGE),
             step(1, 2, LARGE),
@@ -94,6 +114,7 @@ pub(crate) const PROGRAMS: [Program; 7] = [
         launched: Launched::OneByOne,
         threads: 32,
         is_checked: false,
+        repeats: 1,
         steps: &[
             step(0, 1, SMALL),
             step(1, 0, SMALL),
@@ -110,6 +131,7 @@ pub(crate) const PROGRAMS: [Program; 7] = [
         // No divisor of the slots of a bank: a slot is received by one thread and zeroed by another.
         threads: 96,
         is_checked: false,
+        repeats: 1,
         steps: &[step(0, 1, SMALL), ragged(1, 0, LARGE), ragged(0, 1, LARGE), step(1, 1, SMALL)],
     },
     Program {
@@ -118,6 +140,7 @@ pub(crate) const PROGRAMS: [Program; 7] = [
         launched: Launched::Graph { replays: 2 },
         threads: 32,
         is_checked: false,
+        repeats: 1,
         steps: &[ragged(0, 1, 600), ragged(1, 0, SMALL)],
     },
     Program {
@@ -126,7 +149,18 @@ pub(crate) const PROGRAMS: [Program; 7] = [
         launched: Launched::Late,
         threads: 32,
         is_checked: false,
+        repeats: 1,
         steps: &[step(0, 1, 600), step(1, 2, SMALL)],
+    },
+    Program {
+        name: "mixed",
+        epoch: 0,
+        launched: Launched::OneByOne,
+        threads: 32,
+        is_checked: false,
+        repeats: 1,
+        // The parts of the packets are larger: each rank overwrites at once what others read, and read what it wrote.
+        steps: &[step(0, 1, 600), by_packets(1, 0, 1200), step(0, 1, 600), by_packets(1, 2, 1200)],
     },
     Program {
         name: "absent",
@@ -134,6 +168,16 @@ pub(crate) const PROGRAMS: [Program; 7] = [
         launched: Launched::Absent,
         threads: 32,
         is_checked: false,
+        repeats: 1,
+        steps: &[step(0, 1, SMALL), step(1, 2, SMALL)],
+    },
+    Program {
+        name: "poisoned",
+        epoch: 0,
+        launched: Launched::Poisoned,
+        threads: 32,
+        is_checked: false,
+        repeats: 1,
         steps: &[step(0, 1, SMALL), step(1, 2, SMALL)],
     },
     Program {
@@ -142,17 +186,31 @@ pub(crate) const PROGRAMS: [Program; 7] = [
         launched: Launched::Graph { replays: 2 },
         threads: 32,
         is_checked: true,
+        repeats: 1,
         steps: &[step(0, 1, SMALL), ragged(1, 0, SMALL), step(0, 2, SMALL)],
+    },
+    Program {
+        name: "loop",
+        epoch: NEAR_THE_END,
+        launched: Launched::OneByOne,
+        threads: 96,
+        is_checked: false,
+        repeats: 3,
+        steps: &[step(0, 1, SMALL), ragged(1, 0, LARGE), step(1, 1, SMALL), step(0, 2, SMALL)],
     },
 ];
 
-/// The first so many programs are for all runs. One takes much longer, since the waits of kernels are long; one is for the
-/// kernels around a collective that is checked.
-pub(crate) const N_QUICK: usize = 5;
+/// The first so many programs are for all runs. Two take much longer, since the waits of kernels are long; one is for the
+/// kernels around a collective that is checked, one for the loops.
+pub(crate) const N_QUICK: usize = 6;
 /// The program in which kernels give up.
 pub(crate) const GIVING_UP: &Program = &PROGRAMS[N_QUICK];
+/// The program in which a kernel must not begin.
+pub(crate) const POISONED: &Program = &PROGRAMS[N_QUICK + 1];
 /// The program in which calls are checked.
-pub(crate) const CHECKED: &Program = &PROGRAMS[N_QUICK + 1];
+pub(crate) const CHECKED: &Program = &PROGRAMS[N_QUICK + 2];
+/// The program of loops.
+pub(crate) const LOOPED: &Program = &PROGRAMS[N_QUICK + 3];
 
 /// The program of that name.
 pub(crate) fn find(name: &str) -> Option<&'static Program> {
@@ -182,8 +240,8 @@ impl Types {
         match self.algorithm {
             Algorithm::TwoShotPush | Algorithm::Push => LARGE_PUSHED * packs * parts,
             Algorithm::SentinelTwoShot => LARGE * 2 * parts,
-            // Two slots of 12 bytes a thread.
-            Algorithm::Ll128 => LARGE * 3,
+            Algorithm::LlTwoShot => LARGE * parts,
+            Algorithm::Ll128 => LARGE_LL_128,
             _ => LARGE,
         }
     }
@@ -192,6 +250,8 @@ impl Types {
 /// An operation as it is called: offsets in each rank's window, and the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
+    pub(crate) collective: Collective,
+    pub(crate) algorithm: Algorithm,
     pub(crate) input: u64,
     pub(crate) output: u64,
     pub(crate) count: u64,
@@ -213,12 +273,16 @@ impl Program {
         let call = |step: &Step| {
             let unit = types.dtype.bytes();
             let shift = if step.ragged { unit } else { 0 };
+            let (collective, algorithm) = match step.by_packets {
+                true => (Collective::AllGather, Algorithm::Ll),
+                false => (types.collective, types.algorithm),
+            };
             let bytes = if step.bytes == LARGE { types.large_bytes(n_ranks) } else { step.bytes };
             let count = bytes / unit + u64::from(step.ragged);
             let at = |region: usize| region as u64 * region_bytes(n_ranks) + shift;
             let (mut input, mut output) = (at(step.from), at(step.to));
             let part = if step.from == step.to { u64::from(rank) * count * unit } else { 0 };
-            match types.collective {
+            match collective {
                 Collective::AllReduce | Collective::Broadcast => {}
                 // There is none in place: a region behind it takes the output.
                 Collective::AllToAll if step.from == step.to => output = at((step.to + 1) % REGIONS),
@@ -226,7 +290,7 @@ impl Program {
                 Collective::AllGather => input += part,
                 Collective::ReduceScatter => output += part,
             }
-            Operation { input, output, count }
+            Operation { collective, algorithm, input, output, count }
         };
         self.steps.iter().map(call).collect()
     }
@@ -235,7 +299,7 @@ impl Program {
     fn n_rounds(&self) -> u32 {
         match self.launched {
             Launched::Graph { replays } => replays,
-            Launched::OneByOne | Launched::Late | Launched::Absent => 1,
+            _ => 1,
         }
     }
 
@@ -244,15 +308,17 @@ impl Program {
         let n_ranks = windows.len() as u32;
         let mut windows = windows.to_vec();
         let calls: Vec<_> = (0..n_ranks).map(|rank| self.operations(types, n_ranks, rank)).collect();
-        for n in (0..self.n_rounds()).flat_map(|_| 0..self.steps.len()) {
-            let part_bytes = (calls[0][n].count * types.dtype.bytes()) as usize;
-            let bytes = part_bytes * types.collective.parts(n_ranks).0 as usize;
+        let steps = || (0..self.steps.len()).flat_map(|n| std::iter::repeat_n(n, self.repeats as usize));
+        for n in (0..self.n_rounds()).flat_map(|_| steps()) {
+            let Operation { collective, count, .. } = calls[0][n];
+            let part_bytes = (count * types.dtype.bytes()) as usize;
+            let bytes = part_bytes * collective.parts(n_ranks).0 as usize;
             let input = |(window, calls): (&Vec<u8>, &Vec<Operation>)| {
                 window[calls[n].input as usize..][..bytes].to_vec()
             };
             let inputs: Vec<Vec<u8>> = windows.iter().zip(&calls).map(input).collect();
             let (op, root) = (types.op.unwrap_or(Op::Sum), root_of(n_ranks) as usize);
-            let outputs = reference::outputs(types.collective, types.dtype, op, root, &inputs);
+            let outputs = reference::outputs(collective, types.dtype, op, root, &inputs);
             for ((window, calls), output) in windows.iter_mut().zip(&calls).zip(outputs) {
                 window[calls[n].output as usize..][..output.len()].copy_from_slice(&output);
             }

@@ -63,24 +63,25 @@ impl<P: Packets, const N: usize> Exchange<P, N> for AllToAll<'_> {
         tile.load_from::<Byte>(&part, input, self.team, self.team.rank())
     }
 
-    /// Sends each peer its part; gives this rank's.
+    /// Sends each peer its part.
     #[inline(always)]
-    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, first: [Pack; N]) -> [Pack; N] {
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, first: [Pack; N]) {
         let mut packs = first;
         let mut distance = 1;
         while distance < self.team.n_ranks() {
             send(packets, watch, tile, self.team.neighbour(distance), 0, packs);
             distance += 1;
-            // This rank's own part comes last, at the full circle.
-            let part = self.part(P::BYTES, self.team.neighbour(distance));
-            packs = tile.load::<Byte>(&part, self.team, self.team.rank());
+            if distance < self.team.n_ranks() {
+                let part = self.part(P::BYTES, self.team.neighbour(distance));
+                packs = tile.load::<Byte>(&part, self.team, self.team.rank());
+            }
         }
-        packs
     }
 
     #[inline(always)]
-    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]) {
-        self.store(P::BYTES, tile, self.team.rank(), own);
+    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, _first: [Pack; N]) {
+        let mine = self.part(P::BYTES, self.team.rank());
+        self.store(P::BYTES, tile, self.team.rank(), tile.load::<Byte>(&mine, self.team, self.team.rank()));
         let mut distance = 1;
         while distance < self.team.n_ranks() {
             let sender = self.team.neighbour(distance);

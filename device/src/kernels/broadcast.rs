@@ -14,7 +14,7 @@
 //! and stored by the same thread with the same bytes.
 
 use super::cut::{Part, Slots, Tile};
-use super::exchange::{self, Exchange, receive, send_to_all};
+use super::exchange::{self, Exchange, may_send, receive, send_to_all};
 use crate::abi::CollectiveArgs;
 use crate::element::{Byte, Pack};
 use crate::packets::{Ll, Packets};
@@ -62,13 +62,12 @@ impl<P: Packets, const N: usize> Exchange<P, N> for Broadcast {
     }
 
     #[inline(always)]
-    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, own: [Pack; N]) -> [Pack; N] {
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, own: [Pack; N]) {
         if self.is_root() {
             send_to_all(packets, watch, tile, 0, own);
         } else if intact!("broadcast_empty_slots") {
             send_empty(packets, watch, self.team);
         }
-        own
     }
 
     #[inline(always)]
@@ -86,7 +85,7 @@ impl<P: Packets, const N: usize> Exchange<P, N> for Broadcast {
 fn send_empty<P: Packets>(packets: &P, watch: &Watch, team: Team) {
     let mut distance = thread::thread_idx_x() + 1;
     while distance < team.n_ranks() {
-        if watch.is_well() {
+        if may_send(watch) {
             packets.send(team.neighbour(distance), 0, [0; 2]);
         }
         distance += thread::block_dim_x();

@@ -33,11 +33,11 @@ pub(super) trait Exchange<P: Packets, const N: usize> {
     /// Loads them.
     fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N];
 
-    /// Sends the tile, whose first slots are loaded; gives what [`Self::receive`] needs of it again.
-    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, first: [Pack; N]) -> [Pack; N];
+    /// Sends the tile, whose first slots are loaded.
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, first: [Pack; N]);
 
-    /// Receives the tile and stores what becomes of it.
-    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]);
+    /// Receives the tile and stores what becomes of it; `first` is what was given to [`Self::send`].
+    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, first: [Pack; N]);
 }
 
 /// Runs a kernel: all that this block has to move, up to `N` slots a thread at a time.
@@ -90,27 +90,28 @@ fn epoch<P: Packets, X: Exchange<P, N>, const N: usize>(
     packets: &mut P,
     watch: &mut Watch,
     stretch: &Stretch,
-    first: [Pack; N],
+    mut first: [Pack; N],
 ) {
     let mut tile = stretch.first_tile::<N>();
     packets.open();
-    let mut own = exchange.send(packets, watch, &tile, first);
+    exchange.send(packets, watch, &tile, first);
     loop {
         let next = tile.next();
         let has_next = P::HAS_TILES && !next.is_empty();
-        let mut own_next = own;
+        let mut first_next = first;
         if has_next {
-            own_next = exchange.send(packets, watch, &next, load_now(exchange, &next));
+            first_next = load_now(exchange, &next);
+            exchange.send(packets, watch, &next, first_next);
         }
         if tile.at() == 0 {
             let used = stretch.len();
             packets.turn([used, if X::HAS_TWO_STAGES { used } else { 0 }], stretch.is_last());
         }
-        exchange.receive(packets, watch, &tile, own);
+        exchange.receive(packets, watch, &tile, first);
         if !has_next {
             return;
         }
-        (tile, own) = (next, own_next);
+        (tile, first) = (next, first_next);
     }
 }
 
@@ -137,7 +138,7 @@ pub(super) fn send<P: Packets, const N: usize>(
     own: [Pack; N],
 ) {
     for n in 0..N {
-        if tile.has(n) && watch.is_well() {
+        if tile.has(n) && may_send(watch) {
             packets.send(peer, skip + tile.at() + tile.index(n), own[n]);
         }
     }
@@ -153,10 +154,15 @@ pub(super) fn send_to_all<P: Packets, const N: usize>(
     own: [Pack; N],
 ) {
     for n in 0..N {
-        if tile.has(n) && watch.is_well() {
+        if tile.has(n) && may_send(watch) {
             packets.send_to_all(skip + tile.at() + tile.index(n), own[n]);
         }
     }
+}
+
+#[inline(always)]
+pub(super) fn may_send(watch: &Watch) -> bool {
+    watch.is_well() || !intact!("poison_before_sends")
 }
 
 /// This thread's slots of a tile from `sender`, `skip` slots further on than the tile has them.

@@ -82,14 +82,13 @@ impl<P: Packets, U: Unit, const N: usize> Exchange<P, N> for Gather<U> {
     }
 
     #[inline(always)]
-    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, own: [Pack; N]) -> [Pack; N] {
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, own: [Pack; N]) {
         send_to_all(packets, watch, tile, 0, own);
-        own
+        self.store(tile, self.team.rank(), own);
     }
 
     #[inline(always)]
-    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]) {
-        self.store(tile, self.team.rank(), own);
+    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, _own: [Pack; N]) {
         let mut distance = 1;
         while distance < self.team.n_ranks() {
             let sender = self.team.neighbour(distance);

@@ -64,13 +64,18 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize> Exchange<P, N
     }
 
     #[inline(always)]
-    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, own: [Pack; N]) -> [Pack; N] {
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, own: [Pack; N]) {
         send_to_all(packets, watch, tile, 0, own);
-        own
     }
 
     #[inline(always)]
     fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]) {
+        // With more slots a thread, it is cheaper to load them again than to keep those of two tiles in registers.
+        let own = if P::HAS_TILES && N > 1 {
+            Exchange::<P, N>::load(self, tile, &Exchange::<P, N>::input(self, tile))
+        } else {
+            own
+        };
         // Computed before the wait.
         let output = tile.output(&self.message, self.team, self.team.rank()).now();
         let folded = fold_parts::<P, T, O, N>(packets, watch, tile, self.team, own);

@@ -95,24 +95,25 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: b
         tile.load_from::<T>(&part, input, self.team, self.team.rank())
     }
 
-    /// Sends each peer its part; gives this rank's.
+    /// Sends each peer its part.
     #[inline(always)]
-    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, first: [Pack; N]) -> [Pack; N] {
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, first: [Pack; N]) {
         let mut packs = first;
         let mut distance = 1;
         while distance < self.team.n_ranks() {
             send(packets, watch, tile, self.team.neighbour(distance), 0, packs);
             distance += 1;
-            // This rank's own part comes last, at the full circle.
-            let part = self.part(P::BYTES, self.team.neighbour(distance));
-            packs = tile.load::<T>(&part, self.team, self.team.rank());
+            if distance < self.team.n_ranks() {
+                let part = self.part(P::BYTES, self.team.neighbour(distance));
+                packs = tile.load::<T>(&part, self.team, self.team.rank());
+            }
         }
-        packs
     }
 
     #[inline(always)]
-    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]) {
+    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, _first: [Pack; N]) {
         let mine = self.part(P::BYTES, self.team.rank());
+        let own = tile.load::<T>(&mine, self.team, self.team.rank());
         // Computed before the wait.
         let output = tile.output(&mine, self.team, self.team.rank()).now();
         let folded = fold_parts::<P, T, O, N>(packets, watch, tile, self.team, own);

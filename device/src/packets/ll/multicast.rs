@@ -61,7 +61,8 @@ impl Format for MulticastHalves {
     fn send_to_all(packets: &Flagged<Self>, index: u32, payload: Pack) {
         let address = packets.base_mc + packets.slot_offset(packets.team.rank(), index);
         let [low, high] = Halves::slot(payload, packets.epoch);
-        // SAFETY: `DevBase` of every rank is bound in the multicast space and `index` is below the layout's number of slots.
+        // SAFETY: `DevBase` of every rank is bound in the multicast space and `index` is below the layout's number of
+        // slots.
         unsafe {
             ptx::multimem_st_relaxed_sys_b64(address, low);
             ptx::multimem_st_relaxed_sys_b64(address + 8, high);
