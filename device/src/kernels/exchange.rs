@@ -48,7 +48,7 @@ where
     X: Exchange<P, 1> + Exchange<P, N>,
 {
     // Slots that a thread does not have take time too.
-    if P::HAS_TILES && args.slots_per_block <= thread::block_dim_x() {
+    if N == 1 || P::HAS_TILES && args.slots_per_block <= thread::block_dim_x() {
         run_tiles::<P, X, 1>(args, exchange);
     } else {
         run_tiles::<P, X, N>(args, exchange);

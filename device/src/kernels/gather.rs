@@ -41,7 +41,7 @@ pub(super) fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
     if (args.input_offset | args.output_offset | args.len_bytes) & 3 == 0 {
         by_units::<P, FourBytes, N>(args);
     } else {
-        by_units::<P, Byte, N>(args);
+        by_units::<P, Byte, 1>(args);
     }
 }
 

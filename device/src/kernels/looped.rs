@@ -89,9 +89,12 @@ macro_rules! looped {
         $(mod $kernel {
             #[unsafe(export_name = concat!("symmem_loop_", stringify!($kernel), "_", stringify!($types)))]
             extern "ptx-kernel" fn entry(args: crate::abi::LoopArgs) {
-                super::device::repeat(&args, super::device::$between, |args| {
-                    looped!(@run $kernel $types (args))
-                })
+                super::device::repeat(&args, super::device::$between, once)
+            }
+
+            #[inline(always)]
+            fn once(args: &crate::abi::CollectiveArgs) {
+                looped!(@run $kernel $types (args))
             }
         })*
     };

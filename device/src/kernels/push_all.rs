@@ -34,7 +34,11 @@ pub(super) fn all_reduce_ll_128<T: Element, O: Reduction<T::Acc>>(args: &Collect
 
 #[inline(always)]
 pub(super) fn all_reduce_sentinel<T: Float, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<Sentinel<T>, T, O, 2>(args);
+    match T::BYTES {
+        // Two slots of their accumulators would be spilled.
+        1 => run::<Sentinel<T>, T, O, 1>(args),
+        _ => run::<Sentinel<T>, T, O, 2>(args),
+    }
 }
 
 #[inline(always)]

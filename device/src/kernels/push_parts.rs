@@ -37,7 +37,11 @@ pub(super) fn reduce_scatter_ll_128<T: Element, O: Reduction<T::Acc>>(args: &Col
 
 #[inline(always)]
 pub(super) fn reduce_scatter_sentinel<T: Float, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<Sentinel<T>, T, O, 2, false>(args);
+    match T::BYTES {
+        // The others' accumulators would be spilled.
+        8 | 4 => run::<Sentinel<T>, T, O, 2, false>(args),
+        _ => run::<Sentinel<T>, T, O, 1, false>(args),
+    }
 }
 
 #[inline(always)]
@@ -47,7 +51,7 @@ pub(super) fn all_reduce_ll_two_shot<T: Element, O: Reduction<T::Acc>>(args: &Co
 
 #[inline(always)]
 pub(super) fn all_reduce_sentinel_two_shot<T: Float, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<Sentinel<T>, T, O, 2, true>(args);
+    run::<Sentinel<T>, T, O, 1, true>(args);
 }
 
 /// `BACK`: the results go to all ranks.
