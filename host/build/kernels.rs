@@ -44,8 +44,8 @@ pub(crate) fn file_name(sm: u32) -> String {
 ///
 /// The crate does not compile, or its PTX breaks a rule.
 pub(crate) fn compile(device_dir: &Path) -> Result<(Vec<Module>, Vec<PathBuf>), BuildError> {
-    let newest = builder(device_dir).incremental().sm(90).build()?;
-    let by_sm = builder(device_dir).incremental().sm(80).cfg("symmem_by_sm").build()?;
+    let newest = builder(device_dir).sm(90).build()?;
+    let by_sm = builder(device_dir).sm(80).cfg("symmem_by_sm").build()?;
     let [newest_module, by_sm_module] = [&newest, &by_sm].map(|artifacts| &artifacts.modules[0]);
     let module = |sm: u32| {
         let path = newest_module.path.with_file_name(file_name(sm));
@@ -71,7 +71,7 @@ pub(crate) fn compiled_for(sm: u32, device_dir: &Path) -> Result<Module, BuildEr
 }
 
 fn builder(device_dir: &Path) -> Builder {
-    Builder::new(device_dir).lto(Lto::Off).threads_max(THREADS_MAX)
+    Builder::new(device_dir).lto(Lto::Off).threads_max(THREADS_MAX).incremental()
 }
 
 /// The module for `sm` out of those for sm_90 and for the kernels whose source asks for the device.

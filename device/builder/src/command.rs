@@ -31,7 +31,8 @@ const PROFILE_VALUES: [(&str, &str); 7] = [
 const UNROLL_FLAGS: &str = "-Cllvm-args=-unroll-threshold=1000 -unroll-runtime=false";
 
 /// With a state to keep, the compiler by itself inlines no MIR, and no function from another Rust module that lacks
-/// `#[inline]`: it would be `.extern` and a call. Told so, it makes the same code with a state and without.
+/// `#[inline]`: it would be `.extern` and a call. Told so, it makes kernels of the same size and registers with a state and
+/// without.
 const INLINE_FLAGS: [&str; 2] = ["-Zinline-mir=yes", "-Zcross-crate-inline-threshold=always"];
 
 /// Whether the crates are optimised as one.
