@@ -53,11 +53,12 @@ impl Lto {
         }
     }
 
-    /// Parts of the crate that the compiler makes code for at once, each of some Rust modules.
+    /// Most parts that the compiler divides the crate into, to make code for several at once and to make it anew for few:
+    /// a part is a Rust module, or some of them where there are more.
     fn codegen_units(self) -> &'static str {
         match self {
             Lto::Fat => "1",
-            Lto::Off => "16",
+            Lto::Off => "256",
         }
     }
 }

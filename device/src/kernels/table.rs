@@ -1,7 +1,8 @@
 //! The one table of kernels. Compiled for the GPU a row becomes entry points; compiled for the CPU it becomes what
 //! eligibility and dispatch read. A combination that is not here does not exist.
 //!
-//! The entries of each algorithm are a module of their own, so that the compiler makes code for several at once.
+//! The entries of each algorithm and type are a module of their own, so that the compiler makes code for several at once,
+//! and after an edit for those alone that it reaches.
 
 /// What the host knows of one kernel.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -45,9 +46,11 @@ macro_rules! table {
 macro_rules! table {
     ($($collective:ident $algorithm:ident $kernel:ident { $($sm:ident { $($dtype:ident [$($op:ident)*])* })* })*) => {
         $(mod $kernel {
-            #[allow(unused_imports, reason = "kernels of bytes name no type")]
-            use super::{dtype, op};
-            $($($(table! { @entry $sm $kernel $dtype $op })*)*)*
+            $($(mod $dtype {
+                #[allow(unused_imports, reason = "kernels of bytes name no type")]
+                use super::super::{dtype, op};
+                $(table! { @entry $sm $kernel $dtype $op })*
+            })*)*
         })*
     };
     // The module for sm_89 has what is new there; the rest of such a device's kernels are those of sm_80. A kernel of
