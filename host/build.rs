@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use symmem_builder::BuildError;
 use symmem_builder::output::publish;
 use symmem_builder::select::divide;
-use symmem_device::kernels::{KERNELS, KernelSet, check_kernels};
+use symmem_device::kernels::{KERNELS, KernelSet, LOOPS, check_kernels};
 
 const READY_DIR: &str = "SYMMEM_PTX_DIR";
 /// Build scripts are compiled without optimisation: more would cost seconds and save little.
@@ -69,6 +69,7 @@ fn embed(modules: &[Module], out_dir: &Path) -> Result<(), BuildError> {
         let sets: Vec<KernelSet> = KernelSet::all_for(*sm).collect();
         let names = KERNELS.iter().map(|kernel| (kernel.name, KernelSet::of(kernel)));
         let names = names.chain(check_kernels(*sm).map(|(name, _)| (name, KernelSet::BYTES)));
+        let names = names.chain(LOOPS.iter().map(|spec| (spec.name, KernelSet::LOOPS)));
         let place = |(name, its)| Some((name, sets.iter().position(|&set| set == its)?));
         let set_of: HashMap<&str, usize> = names.filter_map(place).collect();
         let texts = divide(text, sets.len(), |name| set_of.get(name).copied());

@@ -22,7 +22,8 @@ impl Case {
         self.count * self.dtype.bytes()
     }
 
-    /// The size in nccl-tests' sense: the buffer of an all-reduce or a broadcast, the parts of all ranks in every other collective.
+    /// The size in nccl-tests' sense: the buffer of an all-reduce or a broadcast, the parts of all ranks in every other
+    /// collective.
     pub(crate) fn bytes_total(&self) -> u64 {
         self.part_bytes() * self.parts()
     }

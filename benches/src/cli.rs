@@ -10,8 +10,9 @@ use symmem::{Algorithm, Collective, Dtype, Op};
 
 /// Measures and checks collectives on symmetric memory, in the manner of nccl-tests.
 ///
-/// One process and one thread drive all ranks, one stream each; with --procs, each rank is a process. Every output byte of every rank is compared with a
-/// reference; the exit status is 1 when anything is wrong, 2 for a command line that makes no sense.
+/// One process and one thread drive all ranks, one stream each; with --procs, each rank is a process. Every output byte
+/// of every rank is compared with a reference; the exit status is 1 when anything is wrong, 2 for a command line that
+/// makes no sense.
 #[derive(Debug, Parser)]
 #[command(name = "symmem-bench", version, after_help = crate::tools::HELP)]
 pub(crate) struct Cli {
@@ -35,9 +36,13 @@ pub(crate) struct Cli {
     #[arg(long = "count", value_name = "N", conflicts_with_all = ["min_bytes", "max_bytes", "factor"])]
     counts: Vec<u64>,
 
-    /// Ranks, one per device [default: all GPUs; 4 on the simulated machine]
+    /// Ranks, one per device unless they share [default: all GPUs; 4 on the simulated machine]
     #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) ranks: Option<u32>,
+
+    /// Ranks that may share a GPU: more ranks than GPUs, right though not fast [default: SYMMEM_RANKS_PER_GPU, or 1]
+    #[arg(long, value_name = "K", conflicts_with_all = ["procs", "vs"], value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) ranks_per_gpu: Option<u32>,
 
     /// Processes, one per device, each a rank
     #[arg(long, value_name = "N", conflicts_with = "ranks", value_parser = clap::value_parser!(u32).range(1..))]
@@ -55,7 +60,8 @@ pub(crate) struct Cli {
     #[arg(short, long, value_delimiter = ',', default_value = "sum", value_parser = one_or_all::<Op>())]
     op: Vec<Choice<Op>>,
 
-    /// Operations that are timed together, or that one graph holds [default: 20; 1 on the simulated machine]
+    /// Operations that are timed together, or that one graph or one kernel holds [default: 20; 1 on the simulated machine,
+    /// 2 by one kernel]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) iters: Option<u32>,
 
@@ -64,7 +70,7 @@ pub(crate) struct Cli {
     pub(crate) warmup: Option<u32>,
 
     /// Replays of the graph that are timed together; 0 launches operations one by one [default: 10; 0 on the simulated
-    /// machine]
+    /// machine]. With --timing device, so many times as many operations are timed
     #[arg(short = 'G', long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=65536))]
     pub(crate) graph: Option<u32>,
 
@@ -136,6 +142,8 @@ pub(crate) enum Timing {
     Eager,
     /// The calls that launch operations one by one, on the host, for one rank.
     Host,
+    /// One kernel on each device that does operations one after the other, of f32 sum or of what does not reduce.
+    Device,
 }
 
 /// Machine to run on.
@@ -216,6 +224,7 @@ impl Cli {
             (None, graph) => Ok(graph.unwrap_or(replays)),
             (Some(Timing::Graph), Some(0)) => Err("--timing graph needs replays, not -G 0".to_owned()),
             (Some(Timing::Graph), graph) => Ok(graph.unwrap_or(replays.max(1))),
+            (Some(Timing::Device), graph) => Ok(graph.unwrap_or(replays).max(1)),
             (Some(_), None | Some(0)) => Ok(0),
             (Some(timing), Some(graph)) => {
                 let timing = format!("{timing:?}").to_lowercase();
@@ -224,6 +233,27 @@ impl Cli {
                 ))
             }
         }
+    }
+
+    /// Whether one kernel is to do all operations.
+    ///
+    /// # Errors
+    ///
+    /// If that is timed beside a library that has no such kernel, or of types and reductions that have none.
+    pub(crate) fn is_looped(&self) -> Result<bool, String> {
+        if self.timing != Some(Timing::Device) {
+            return Ok(false);
+        }
+        if self.vs.is_some() {
+            return Err("--timing device is of kernels that loop, and NCCL has none: leave out --vs".into());
+        }
+        let reduces = self.chosen_collectives()?.into_iter().any(Collective::reduces);
+        if reduces && (self.dtypes(), self.ops()) != (vec![Dtype::F32], vec![Op::Sum]) {
+            return Err(
+                "--timing device reduces f32 by sum alone; what does not reduce takes any type".into()
+            );
+        }
+        Ok(true)
     }
 
     /// The algorithm asked for.
@@ -311,6 +341,8 @@ mod tests {
             ("-G 0", Ok(0)),
             ("--timing graph", Ok(10)),
             ("--timing graph -G 3", Ok(3)),
+            ("--timing device", Ok(10)),
+            ("--timing device -G 0", Ok(1)),
             ("--timing eager", Ok(0)),
             ("--timing host -G 0", Ok(0)),
             ("--timing graph -G 0", Err("needs replays")),
@@ -324,6 +356,26 @@ mod tests {
             }
         }
         assert_eq!(parse("--timing graph").expect("valid").replays(0), Ok(1));
+        assert_eq!(parse("--timing device").expect("valid").replays(0), Ok(1));
+    }
+
+    #[test]
+    fn loops_are_of_what_has_them() {
+        let table = [
+            ("", Ok(false)),
+            ("--timing device", Ok(true)),
+            ("all_gather broadcast --timing device -d all", Ok(true)),
+            ("--timing device -d bf16", Err("f32 by sum")),
+            ("reduce_scatter --timing device -o max", Err("f32 by sum")),
+            ("--timing device --vs nccl", Err("NCCL has none")),
+        ];
+        for (args, expected) in table {
+            match (parse(args).expect("each is valid").is_looped(), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{args}"),
+                (Err(found), Err(needle)) => assert!(found.contains(needle), "{args}: {found}"),
+                (found, _) => panic!("{args}: {found:?}"),
+            }
+        }
     }
 
     #[test]
@@ -356,6 +408,8 @@ mod tests {
             ("--count 3 -b 8", "cannot be used"),
             ("--device tpu", "sim"),
             ("--procs 2 --ranks 2", "cannot be used"),
+            ("--procs 2 --ranks-per-gpu 2", "cannot be used"),
+            ("--ranks-per-gpu 2 --vs nccl", "cannot be used"),
             ("--procs 0", "1.."),
             ("--procs 2 --vs nccl", "cannot be used"),
             ("--vs mpi", "nccl"),

@@ -1,11 +1,26 @@
 //! What is known of the machine and of this program, for the header and for every JSON row.
 
 use crate::link::Link;
+use crate::machine::places;
 use crate::team::own_device;
 use anyhow::Result;
+use serde::Serialize;
 use std::path::Path;
 use symmem::Machine;
 use symmem::backend::MachineKind;
+
+/// Of the facts, what every JSON row has, whatever was measured.
+#[derive(Serialize)]
+pub(crate) struct FactsRow<'a> {
+    machine: &'static str,
+    /// One for each rank, separated by commas.
+    device_names: String,
+    driver_version: Option<&'a str>,
+    symmem_version: &'static str,
+    rustc_version: Option<&'static str>,
+    git_revision: Option<&'static str>,
+    argv: &'a str,
+}
 
 /// Facts that are equal for all rows.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +29,8 @@ pub(crate) struct Facts {
     pub(crate) machine: &'static str,
     /// Processes that drive the ranks.
     pub(crate) procs: u32,
+    /// Ranks that may share a device.
+    pub(crate) ranks_per_gpu: u32,
     /// Names of the devices that take part, in rank order.
     pub(crate) device_names: Vec<String>,
     /// Highest CUDA version that the driver supports.
@@ -31,12 +48,18 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Asks the machine.
-    pub(crate) fn of(machine: &Machine, n_ranks: u32, link: Option<&mut Link>) -> Result<Self> {
+    /// Asks the machine; beside the number of ranks stands how many may share a device.
+    pub(crate) fn of(
+        machine: &Machine,
+        (n_ranks, ranks_per_gpu): (u32, u32),
+        link: Option<&mut Link>,
+    ) -> Result<Self> {
         let procs = if link.is_some() { n_ranks } else { 1 };
         let names = match link {
             None => {
-                let names = machine.devices(n_ranks)?.into_iter().map(|device| Ok(device.facts()?.name));
+                let names = places(machine, n_ranks, ranks_per_gpu)?
+                    .into_iter()
+                    .map(|device| Ok(device.facts()?.name));
                 names.collect::<symmem::Result<_>>()?
             }
             Some(link) => {
@@ -51,6 +74,7 @@ impl Facts {
                 MachineKind::Sim => "sim",
             },
             procs,
+            ranks_per_gpu,
             device_names: names,
             driver_version: Some(format!("{}.{}", driver.0, driver.1)),
             nccl_version: None,
@@ -59,6 +83,19 @@ impl Facts {
             git_revision: option_env!("SYMMEM_BENCH_REVISION"),
             argv: argv(),
         })
+    }
+
+    /// For a JSON row.
+    pub(crate) fn row(&self) -> FactsRow<'_> {
+        FactsRow {
+            machine: self.machine,
+            device_names: self.device_names.join(", "),
+            driver_version: self.driver_version.as_deref(),
+            symmem_version: self.symmem_version,
+            rustc_version: self.rustc_version,
+            git_revision: self.git_revision,
+            argv: &self.argv,
+        }
     }
 
     /// The devices in few words: `2 × NVIDIA H200`.

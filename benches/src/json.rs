@@ -1,7 +1,7 @@
 //! JSON lines: one flat row per measurement, numbers or null.
 
 use crate::case::Case;
-use crate::facts::Facts;
+use crate::facts::{Facts, FactsRow};
 use crate::measure::{Outcome, Settings};
 use crate::rivals::Theirs;
 use anyhow::{Context, Result};
@@ -23,11 +23,13 @@ struct Row<'a> {
     op: Option<&'static str>,
     ranks: u32,
     procs: u32,
+    ranks_per_gpu: u32,
     count: u64,
     bytes_total: u64,
     bytes_per_rank: u64,
     in_place: bool,
     mode: &'static str,
+    timing: &'static str,
     time_us: Option<f64>,
     time_min_us: Option<f64>,
     time_max_us: Option<f64>,
@@ -47,13 +49,8 @@ struct Row<'a> {
     instructions: Option<u64>,
     link_bytes: Option<u64>,
     hops: Option<u64>,
-    machine: &'static str,
-    device_names: String,
-    driver_version: Option<&'a str>,
-    symmem_version: &'static str,
-    rustc_version: Option<&'static str>,
-    git_revision: Option<&'static str>,
-    argv: &'a str,
+    #[serde(flatten)]
+    facts: FactsRow<'a>,
     seed: u64,
     error: Option<String>,
 }
@@ -127,11 +124,13 @@ fn row<'a>(
         op: case.op.map(|op| op.name()),
         ranks: case.n_ranks,
         procs: facts.procs,
+        ranks_per_gpu: facts.ranks_per_gpu,
         count: case.count,
         bytes_total: case.bytes_total(),
         bytes_per_rank: case.part_bytes(),
         in_place,
         mode: settings.mode.name(),
+        timing: settings.timing(),
         time_us: time_us.map(|time| time.median),
         time_min_us: time_us.map(|time| time.min),
         time_max_us: time_us.map(|time| time.max),
@@ -151,13 +150,7 @@ fn row<'a>(
         instructions: work.map(|work| work.instructions),
         link_bytes: work.map(|work| work.link_bytes),
         hops: work.filter(|_| measured.is_some_and(|outcome| !outcome.no_hops)).map(|work| work.hops),
-        machine: facts.machine,
-        device_names: facts.device_names.join(", "),
-        driver_version: facts.driver_version.as_deref(),
-        symmem_version: facts.symmem_version,
-        rustc_version: facts.rustc_version,
-        git_revision: facts.git_revision,
-        argv: &facts.argv,
+        facts: facts.row(),
         seed: settings.seed,
         error: failure(outcome),
     }
@@ -186,6 +179,7 @@ mod tests {
             iterations: 20,
             warmup: 5,
             replays: 10,
+            is_looped: false,
             rounds: 1,
             check_bytes_max: None,
             seed: u64::MAX,
@@ -232,6 +226,7 @@ mod tests {
             (&row["op"], &row["in_place"], &row["error"]),
             (&Value::Null, &Value::Bool(true), &Value::Null)
         );
+        assert_eq!((&row["mode"], &row["timing"]), (&Value::from("graph"), &Value::from("graph")));
         assert_eq!(row["seed"].as_u64(), Some(u64::MAX));
     }
 

@@ -49,6 +49,9 @@ fn main() -> ExitCode {
         return done.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS);
     }
     let cli = cli::Cli::parse();
+    if cli.ranks_per_gpu.is_some() {
+        machine::give_streams_queues();
+    }
     let link = match link::Link::find() {
         Ok(link) => link,
         Err(error) => return failed(&error),

@@ -20,6 +20,8 @@ pub(crate) enum Mode {
     Graph,
     /// Operations launched one by one: the time that the calls take on the host.
     Host,
+    /// Operations that one kernel does one after the other, timed.
+    Device,
     /// The simulated machine: counted, not timed.
     Sim,
 }
@@ -30,6 +32,7 @@ impl Mode {
             Self::Eager => "eager",
             Self::Graph => "graph",
             Self::Host => "host",
+            Self::Device => "device",
             Self::Sim => "sim",
         }
     }
@@ -43,8 +46,11 @@ pub(crate) struct Settings {
     pub(crate) iterations: u32,
     /// Operations before those that are timed.
     pub(crate) warmup: u32,
-    /// Replays of the graph that are timed together; 0 launches operations one by one.
+    /// Replays of the graph that are timed together; 0 launches operations one by one. Where one kernel does them, so
+    /// many times as many operations are timed.
     pub(crate) replays: u32,
+    /// Whether one kernel does all operations.
+    pub(crate) is_looped: bool,
     /// Rounds of checks.
     pub(crate) rounds: u64,
     /// Bytes of output that the rounds of one row compare at most.
@@ -85,6 +91,16 @@ impl Outcome {
 }
 
 impl Settings {
+    /// How operations are launched and what is timed of it, by the word of the command line; also where nothing is.
+    pub(crate) fn timing(&self) -> &'static str {
+        match (self.mode, self.is_looped, self.replays) {
+            (_, true, _) => Mode::Device.name(),
+            (Mode::Host, ..) => Mode::Host.name(),
+            (_, _, 0) => Mode::Eager.name(),
+            _ => Mode::Graph.name(),
+        }
+    }
+
     /// Rounds of checks for a case, fewer than asked for if it is large.
     pub(crate) fn rounds_of(&self, case: &Case) -> u64 {
         let bytes = (case.bytes_total() * u64::from(case.n_ranks)).max(1);
@@ -104,6 +120,8 @@ pub(crate) fn measure(team: &mut Team, case: &Case, in_place: bool, settings: &S
     );
     let algorithm = (case.count > 0).then_some(algorithm);
     let steps = Steps::of(case, in_place, settings.iterations);
+    // A kernel that repeats an operation has one input and one output.
+    let steps = if settings.is_looped { &steps[..1] } else { steps };
     let build = |steps: &Steps| program(team, By::Symmem, case, *steps, settings);
     let programs = steps.iter().map(build).collect::<Result<Vec<_>>>()?;
     let mut outcome = Outcome { algorithm, checked_rounds: settings.rounds_of(case), ..Outcome::default() };
@@ -125,6 +143,7 @@ pub(crate) fn program(
     settings: &Settings,
 ) -> Result<Program> {
     match settings.replays {
+        _ if settings.is_looped => Ok(Program::looped(case, steps, settings.iterations)),
         0 => Ok(Program::eager(by, case, steps, settings.iterations)),
         _ => Program::captured(team, by, case, steps, settings.iterations).context("capturing"),
     }
@@ -193,6 +212,7 @@ mod tests {
             iterations: 20,
             warmup: 5,
             replays: 10,
+            is_looped: false,
             rounds: 100,
             check_bytes_max: None,
             seed: 1,

@@ -1,9 +1,11 @@
-//! Operations as one thing that can be run again and again: launched one by one, or captured in a graph.
+//! Operations as one thing that can be run again and again: launched one by one, captured in a graph, or done by one
+//! kernel.
 
 use crate::case::Case;
 use crate::nccl::Buffers;
 use crate::team::{Side, Team};
 use anyhow::{Result, ensure};
+use std::num::NonZeroU32;
 use symmem::backend::GraphFacts;
 use symmem::{Collective, Graph, GraphExec, Stream};
 
@@ -35,6 +37,8 @@ pub(crate) struct Program {
     pub(crate) n_ops: u32,
     /// One per rank; empty if operations are launched one by one.
     graphs: Vec<GraphExec>,
+    /// Whether one kernel of ours does all operations, which all have the same input and output.
+    is_looped: bool,
 }
 
 impl Steps {
@@ -70,7 +74,12 @@ impl Steps {
 impl Program {
     /// Operations that are launched one by one.
     pub(crate) fn eager(by: By, case: &Case, steps: Steps, n_ops: u32) -> Self {
-        Self { by, case: *case, steps, n_ops, graphs: Vec::new() }
+        Self { by, case: *case, steps, n_ops, graphs: Vec::new(), is_looped: false }
+    }
+
+    /// Operations of ours that one kernel does.
+    pub(crate) fn looped(case: &Case, steps: Steps, n_ops: u32) -> Self {
+        Self { is_looped: true, ..Self::eager(By::Symmem, case, steps, n_ops) }
     }
 
     /// Operations captured in one graph per rank.
@@ -129,11 +138,34 @@ impl Program {
     ///
     /// What a call says.
     pub(crate) fn launch(&self, team: &mut Team) -> Result<()> {
+        if self.is_looped {
+            return self.launch_loop(team, self.n_ops);
+        }
         if self.graphs.is_empty() {
             return (0..self.n_ops).try_for_each(|op| self.enqueue_all(team, op));
         }
         let mut ranks = self.graphs.iter().zip(&team.streams);
         Ok(ranks.try_for_each(|(graph, stream)| graph.launch(stream))?)
+    }
+
+    /// As [`Self::launch`], so many times; a loop becomes so much longer.
+    ///
+    /// # Errors
+    ///
+    /// What a call says.
+    pub(crate) fn launch_times(&self, team: &mut Team, times: u32) -> Result<()> {
+        if self.is_looped {
+            return self.launch_loop(team, self.n_ops.saturating_mul(times));
+        }
+        (0..times).try_for_each(|_| self.launch(team))
+    }
+
+    fn launch_loop(&self, team: &mut Team, repeats: u32) -> Result<()> {
+        let (from, to) = self.steps.sides(0);
+        team.repeat(NonZeroU32::new(repeats));
+        let launched = team.ranks().try_for_each(|rank| team.enqueue(rank, &self.case, from, to));
+        team.repeat(None);
+        Ok(launched?)
     }
 
     /// Waits for what was launched.

@@ -104,6 +104,7 @@ mod tests {
             iterations: 3,
             warmup: 2,
             replays: 0,
+            is_looped: false,
             rounds: 1,
             check_bytes_max: None,
             seed: 1,

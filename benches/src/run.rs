@@ -82,15 +82,17 @@ impl Job {
     pub(crate) fn new(cli: &Cli, mut link: Option<Link>) -> Result<Self, Refusal> {
         let collectives = cli.chosen_collectives().map_err(Refusal::Usage)?;
         cli.sizes(MAX_BYTES).map_err(Refusal::Usage)?;
-        let (machine, n_ranks) = machine::open(cli.device, cli.procs.or(cli.ranks))?;
+        let mut config = CommConfig::from_env()?;
+        config.ranks_per_device = cli.ranks_per_gpu.unwrap_or(config.ranks_per_device);
+        let per_gpu = if cli.procs.is_some() { 1 } else { config.ranks_per_device };
+        let (machine, n_ranks) = machine::open(cli.device, cli.procs.or(cli.ranks), per_gpu)?;
         let nccl = cli.vs.map(|Rival::Nccl| nccl(machine.kind(), cli.nccl_multicast)).transpose()?;
-        let mut facts = Facts::of(&machine, n_ranks, link.as_mut())?;
+        let mut facts = Facts::of(&machine, (n_ranks, per_gpu), link.as_mut())?;
         facts.nccl_version = nccl.as_ref().and_then(|nccl| Some(nccl.as_ref().ok()?.version.to_string()));
         let max_bytes = if machine.kind() == MachineKind::Sim { SIM_MAX_BYTES } else { MAX_BYTES };
         let sizes = cli.sizes(max_bytes).map_err(Refusal::Usage)?;
         let cases = cases(&collectives, &cli.dtypes(), &cli.ops(), &sizes, n_ranks)
             .map_err(|error| Refusal::Usage(error.to_string()))?;
-        let mut config = CommConfig::from_env()?;
         config.algorithm = cli.algorithm().or(config.algorithm);
         (config.dtypes, config.ops) = (cli.dtypes(), cli.ops());
         let mut settings = settings(cli, machine.kind()).map_err(Refusal::Usage)?;
@@ -138,6 +140,9 @@ impl Job {
                 Ok(()) => self.lacks_windows = team.rival_lacks(Buffers::Windows),
                 Err(error) => self.nccl = Some(Err(error)),
             }
+        }
+        if self.settings.is_looped {
+            team.prepare_loops()?;
         }
         let result = self.run_on(&mut team);
         if let (Err(error), true) = (&result, team.spans_processes()) {
@@ -281,6 +286,7 @@ fn settings(cli: &Cli, kind: MachineKind) -> Result<Settings, String> {
         MachineKind::Cuda => (20, 5, 10, 4),
         MachineKind::Sim => (1, 0, 0, 1),
     };
+    let is_looped = cli.is_looped()?;
     let replays = cli.replays(replays)?;
     if kind == MachineKind::Sim && (cli.timing == Some(Timing::Host) || cli.plot.is_some()) {
         return Err(
@@ -293,14 +299,17 @@ fn settings(cli: &Cli, kind: MachineKind) -> Result<Settings, String> {
     let mode = match kind {
         MachineKind::Sim => Mode::Sim,
         MachineKind::Cuda if cli.timing == Some(Timing::Host) => Mode::Host,
+        MachineKind::Cuda if is_looped => Mode::Device,
         MachineKind::Cuda if replays == 0 => Mode::Eager,
         MachineKind::Cuda => Mode::Graph,
     };
     Ok(Settings {
         mode,
-        iterations: cli.iters.unwrap_or(iterations),
+        // A loop of one is none.
+        iterations: cli.iters.unwrap_or(if is_looped { iterations.max(2) } else { iterations }),
         warmup: cli.warmup.unwrap_or(warmup),
         replays,
+        is_looped,
         rounds: cli.check.unwrap_or(rounds),
         check_bytes_max: cli.check_bytes_max,
         seed: cli.seed.unwrap_or_else(seed_from_clock),

@@ -3,11 +3,13 @@
 
 use crate::case::Case;
 use crate::link::Link;
+use crate::machine::places;
 use crate::memory::{self, Buffer, Memory};
 use crate::nccl::comms::{Part, Range as NcclRange};
 use crate::nccl::{Buffers, Nccl, Rivals};
 use anyhow::{Result, bail, ensure};
 use serde::{Serialize, de::DeserializeOwned};
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::time::Duration;
 use symmem::backend::WorkCounters;
@@ -40,8 +42,8 @@ pub(crate) struct Team {
 }
 
 impl Team {
-    /// Joins the first `n_ranks` devices, with a link those of as many processes, and allocates buffers that are large
-    /// enough for every case.
+    /// Joins the first `n_ranks` devices, or fewer that ranks share where the settings say so, with a link those of as
+    /// many processes, and allocates buffers that are large enough for every case.
     pub(crate) fn new(
         machine: &Machine,
         n_ranks: u32,
@@ -51,20 +53,22 @@ impl Team {
         cases: &[Case],
     ) -> Result<Self> {
         let devices = match &link {
-            None => machine.devices(n_ranks)?,
+            None => places(machine, n_ranks, config.ranks_per_device)?,
             Some(link) => vec![own_device(machine, link)?],
         };
         // The output of an all-gather in place holds its input, so a buffer has to be as large as the larger of both.
         let largest = |bytes: fn(&Case) -> u64| cases.iter().map(bytes).max().unwrap_or(0) + 2 * GUARD_BYTES;
         let (input_bytes, output_bytes) = (largest(Case::input_bytes), largest(Case::bytes_total));
+        let n_devices = if link.is_some() { n_ranks } else { n_ranks.min(machine.device_count()) };
+        let n_sharers = u64::from(n_ranks.div_ceil(n_devices));
         for device in &devices {
             let facts = device.facts()?;
             let dev_base_bytes = DevBaseLayout::new(n_ranks).len_bytes();
-            let needed = input_bytes + output_bytes + dev_base_bytes;
+            let needed = n_sharers * (input_bytes + output_bytes + dev_base_bytes);
             ensure!(
                 needed <= facts.memory_bytes,
-                "the largest size needs {needed} bytes on each device (input {input_bytes}, output {output_bytes}, \
-                 communicator {dev_base_bytes}); device {} ({}) has {}; lower --max-bytes or --count",
+                "the largest size needs {needed} bytes on each device ({n_sharers} × input {input_bytes}, output \
+                 {output_bytes}, communicator {dev_base_bytes}); device {} ({}) has {}; lower --max-bytes or --count",
                 device.index(),
                 facts.name,
                 facts.memory_bytes
@@ -154,6 +158,21 @@ impl Team {
             Side::Input => &self.inputs[self.place(rank)],
             Side::Output => &self.outputs[self.place(rank)],
         }
+    }
+
+    /// Loads the kernels that do operations again and again.
+    ///
+    /// # Errors
+    ///
+    /// That there are none for these devices, or what the machine answers.
+    pub(crate) fn prepare_loops(&self) -> symmem::Result<()> {
+        let asked: Vec<_> = self.comms.iter().map(Comm::prepare_loops).collect::<symmem::Result<_>>()?;
+        asked.into_iter().try_for_each(|preparation| preparation.wait())
+    }
+
+    /// From now on one kernel does each operation so many times.
+    pub(crate) fn repeat(&mut self, repeats: Option<NonZeroU32>) {
+        self.comms.iter_mut().for_each(|comm| comm.repeat(repeats));
     }
 
     /// Puts one operation of one rank into its stream.

@@ -165,7 +165,7 @@ fn time_device(
         program.launch(team)?;
     }
     timer.start(&team.streams)?;
-    (0..settings.replays.max(1)).try_for_each(|_| program.launch(team))?;
+    program.launch_times(team, settings.replays.max(1))?;
     timer.stop(&team.streams)?;
     program.synchronize(team)?;
     Ok(timer.slowest_us()?)

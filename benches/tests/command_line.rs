@@ -72,6 +72,10 @@ fn small_cases_are_right() {
         "--procs 2 --count 5 --buffers register",
         "--procs 3 -n 3 -c 4 --count 33 -d f16 --algo ll",
         "--procs 1 --count 5",
+        "--ranks 3 --timing device -n 5 -c 3 --count 1 --count 4097",
+        "--ranks 2 --timing device --count 0",
+        "--procs 2 --timing device --count 67",
+        "--ranks 6 --ranks-per-gpu 3 --count 67",
     ];
     for args in good {
         let output = bench(args);
@@ -98,6 +102,8 @@ fn bad_input_is_refused_with_a_reason() {
         ("--procs 2 --vs nccl", 2, "cannot be used"),
         ("--timing host", 2, "has no time"),
         ("--timing graph -G 0", 2, "needs replays"),
+        ("--timing device -d bf16", 2, "f32 by sum"),
+        ("--timing device --vs nccl", 2, "NCCL has none"),
         ("--plot /tmp/none.svg", 2, "has no time"),
         ("--procs 2 -b 2K -e 1K", 2, "larger"),
         ("--procs 2 -e 4G", 1, "bytes on each device"),

@@ -5,6 +5,7 @@ use crate::program::{Launched, Program, REGIONS, Types, first_content, region_by
 use crate::subject::Run;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use symmem::backend::Backend;
 use symmem::sim::{OnStall, ProbeKind, SimConfig, SimMachine};
@@ -54,6 +55,7 @@ pub(crate) struct Bed {
     windows: Vec<Window<u8>>,
     /// Types and reductions whose kernels are loaded.
     prepared: BTreeSet<(Dtype, Op)>,
+    has_loops: bool,
 }
 
 impl Bed {
@@ -84,7 +86,7 @@ impl Bed {
         let bytes = REGIONS * region_bytes(n_ranks) as usize;
         let asked = comms.iter().map(|comm| comm.alloc(bytes)).collect::<symmem::Result<Vec<_>>>()?;
         let windows = asked.into_iter().map(symmem::Registration::wait).collect::<symmem::Result<_>>()?;
-        Ok(Self { sim, n_ranks, comms, streams, windows, prepared: BTreeSet::new() })
+        Ok(Self { sim, n_ranks, comms, streams, windows, prepared: BTreeSet::new(), has_loops: false })
     }
 
     /// The machine.
@@ -102,6 +104,9 @@ impl Bed {
     ) -> Result<Option<Finding>> {
         let types = Types::of(kernel);
         self.prepare(types).context("loading the kernel")?;
+        if program.repeats > 1 {
+            self.prepare_loops().context("loading the loops")?;
+        }
         let first = first_content(kernel.algorithm, types.dtype, self.n_ranks);
         self.reset(program, &first).context("setting memory before the run")?;
         self.sim.restart(&run.schedule, run.probe)?;
@@ -122,6 +127,14 @@ impl Bed {
         let Some(op) = types.op.filter(|&op| self.prepared.insert((types.dtype, op))) else { return Ok(()) };
         let asked = self.comms.iter().map(|comm| comm.prepare(&[types.dtype], &[op]));
         let asked = asked.collect::<symmem::Result<Vec<_>>>()?;
+        asked.into_iter().try_for_each(|preparation| preparation.wait())
+    }
+
+    fn prepare_loops(&mut self) -> symmem::Result<()> {
+        if std::mem::replace(&mut self.has_loops, true) {
+            return Ok(());
+        }
+        let asked: Vec<_> = self.comms.iter().map(Comm::prepare_loops).collect::<symmem::Result<_>>()?;
         asked.into_iter().try_for_each(|preparation| preparation.wait())
     }
 
@@ -251,6 +264,7 @@ impl Bed {
     fn launch_on(&mut self, rank: usize, types: Types, program: &Program) -> symmem::Result<()> {
         let (comm, stream) = (&mut self.comms[rank], &self.streams[rank]);
         let base = self.windows[rank].address();
+        comm.repeat(NonZeroU32::new(program.repeats).filter(|repeats| repeats.get() > 1));
         for call in program.operations(types, self.n_ranks, rank as u32) {
             let (input, output) = (base + call.input, base + call.output);
             let (count, dtype) = (call.count, types.dtype);

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<bool> {
         subjects.retain(Subject::is_usual);
         let n_left = n_all - subjects.len();
         println!(
-            "# SKIPPED: {n_left} kernels, the same sources in other types and operations; name them, or --full"
+            "# SKIPPED: {n_left} kernels, the same sources in other types and operations and in loops; name them, or --full"
         );
     }
     check(&campaign, &subjects, jobs(args))
@@ -89,7 +89,7 @@ fn check(campaign: &Campaign, subjects: &[Subject], jobs: usize) -> Result<bool>
 /// The line above the results.
 pub(crate) fn head() -> String {
     format!(
-        "# {:<44} {:>8} {:>6} {:<20} {:>6} {:>8}  result",
+        "# {:<48} {:>8} {:>6} {:<20} {:>6} {:>8}  result",
         "kernel", "ranks", "seeds", "schedules", "runs", "time (s)"
     )
 }
@@ -100,7 +100,7 @@ pub(crate) fn line(name: &str, campaign: &Campaign, outcome: &Outcome) -> String
     let kinds: Vec<_> = campaign.kinds.iter().map(|kind| kind.name()).collect();
     let result = outcome.finding.as_ref().map_or("clean", |finding| finding.how.name());
     format!(
-        "  {name:<44} {:>8} {:>6} {:<20} {:>6} {:>8.2}  {result}",
+        "  {name:<48} {:>8} {:>6} {:<20} {:>6} {:>8.2}  {result}",
         ranks.join(","),
         campaign.seeds,
         kinds.join(","),

@@ -36,6 +36,8 @@ pub(crate) struct Program {
     pub(crate) threads: u32,
     /// Whether calls are checked.
     pub(crate) is_checked: bool,
+    /// How often one launch does each operation; above 1 by the loop of its kernel.
+    pub(crate) repeats: u32,
     steps: &'static [Step],
 }
 
@@ -73,13 +75,14 @@ const fn ragged(from: usize, to: usize, bytes: u64) -> Step {
 
 /// All programs. Each operation reads what an earlier one wrote, and no host waits between them: one that ends too early
 /// shows in the next.
-pub(crate) const PROGRAMS: [Program; 7] = [
+pub(crate) const PROGRAMS: [Program; 8] = [
     Program {
         name: "chain",
         epoch: 0,
         launched: Launched::OneByOne,
         threads: 32,
         is_checked: false,
+        repeats: 1,
         steps: &[
             step(0, 1, LARGE),
             step(1, 2, LARGE),
@@ -94,6 +97,7 @@ pub(crate) const PROGRAMS: [Program; 7] = [
         launched: Launched::OneByOne,
         threads: 32,
         is_checked: false,
+        repeats: 1,
         steps: &[
             step(0, 1, SMALL),
             step(1, 0, SMALL),
@@ -110,6 +114,7 @@ pub(crate) const PROGRAMS: [Program; 7] = [
         // No divisor of the slots of a bank: a slot is received by one thread and zeroed by another.
         threads: 96,
         is_checked: false,
+        repeats: 1,
         steps: &[step(0, 1, SMALL), ragged(1, 0, LARGE), ragged(0, 1, LARGE), step(1, 1, SMALL)],
     },
     Program {
@@ -118,6 +123,7 @@ pub(crate) const PROGRAMS: [Program; 7] = [
         launched: Launched::Graph { replays: 2 },
         threads: 32,
         is_checked: false,
+        repeats: 1,
         steps: &[ragged(0, 1, 600), ragged(1, 0, SMALL)],
     },
     Program {
@@ -126,6 +132,7 @@ pub(crate) const PROGRAMS: [Program; 7] = [
         launched: Launched::Late,
         threads: 32,
         is_checked: false,
+        repeats: 1,
         steps: &[step(0, 1, 600), step(1, 2, SMALL)],
     },
     Program {
@@ -134,6 +141,7 @@ pub(crate) const PROGRAMS: [Program; 7] = [
         launched: Launched::Absent,
         threads: 32,
         is_checked: false,
+        repeats: 1,
         steps: &[step(0, 1, SMALL), step(1, 2, SMALL)],
     },
     Program {
@@ -142,17 +150,29 @@ pub(crate) const PROGRAMS: [Program; 7] = [
         launched: Launched::Graph { replays: 2 },
         threads: 32,
         is_checked: true,
+        repeats: 1,
         steps: &[step(0, 1, SMALL), ragged(1, 0, SMALL), step(0, 2, SMALL)],
+    },
+    Program {
+        name: "loop",
+        epoch: NEAR_THE_END,
+        launched: Launched::OneByOne,
+        threads: 96,
+        is_checked: false,
+        repeats: 3,
+        steps: &[step(0, 1, SMALL), ragged(1, 0, LARGE), step(1, 1, SMALL), step(0, 2, SMALL)],
     },
 ];
 
 /// The first so many programs are for all runs. One takes much longer, since the waits of kernels are long; one is for the
-/// kernels around a collective that is checked.
+/// kernels around a collective that is checked, one for the loops.
 pub(crate) const N_QUICK: usize = 5;
 /// The program in which kernels give up.
 pub(crate) const GIVING_UP: &Program = &PROGRAMS[N_QUICK];
 /// The program in which calls are checked.
 pub(crate) const CHECKED: &Program = &PROGRAMS[N_QUICK + 1];
+/// The program of loops.
+pub(crate) const LOOPED: &Program = &PROGRAMS[N_QUICK + 2];
 
 /// The program of that name.
 pub(crate) fn find(name: &str) -> Option<&'static Program> {
@@ -244,7 +264,8 @@ impl Program {
         let n_ranks = windows.len() as u32;
         let mut windows = windows.to_vec();
         let calls: Vec<_> = (0..n_ranks).map(|rank| self.operations(types, n_ranks, rank)).collect();
-        for n in (0..self.n_rounds()).flat_map(|_| 0..self.steps.len()) {
+        let steps = || (0..self.steps.len()).flat_map(|n| std::iter::repeat_n(n, self.repeats as usize));
+        for n in (0..self.n_rounds()).flat_map(|_| steps()) {
             let part_bytes = (calls[0][n].count * types.dtype.bytes()) as usize;
             let bytes = part_bytes * types.collective.parts(n_ranks).0 as usize;
             let input = |(window, calls): (&Vec<u8>, &Vec<Operation>)| {

@@ -1,13 +1,21 @@
 //! Which kernels a command line means.
 
-use crate::program::{CHECKED, Program};
+use crate::program::{CHECKED, LOOPED, Program};
 use anyhow::{Result, ensure};
-use symmem_device::kernels::{CHECK_ENTER, Dtype, KERNELS, KernelSpec, Op};
+use symmem_device::kernels::{CHECK_ENTER, Dtype, KERNELS, KernelSpec, LOOPS, LoopSpec, Op};
 
 /// The kernel that the kernels of the check stand around while they are tried themselves.
 const CHECKED_KERNEL: &str = "symmem_all_reduce_ll_f32_sum";
 
-/// What is checked: a kernel of the table, or the kernels around one.
+/// The loops that stand for all: one for each thing that can be between two turns, or be left to the next.
+const USUAL_LOOPS: [&str; 4] = [
+    "symmem_loop_all_reduce_ll_f32_sum",
+    "symmem_loop_all_reduce_sentinel_two_shot_f32_sum",
+    "symmem_loop_all_reduce_two_shot_push_f32_sum",
+    "symmem_loop_all_gather_st_any_any",
+];
+
+/// What is checked: a kernel of the table, the loop of one, or the kernels around one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
@@ -17,15 +25,24 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Whether it is of the type and operation that stand for all others of its source: f32, sum.
+    /// Whether it is the loop of its kernel.
+    pub(crate) fn is_loop(&self) -> bool {
+        self.program.is_some_and(|program| program.repeats > 1)
+    }
+
+    /// Whether it is of the type and operation that stand for all others of its source: f32, sum; or one of a few
+    /// loops.
     pub(crate) fn is_usual(&self) -> bool {
+        if self.is_loop() {
+            return USUAL_LOOPS.contains(&self.name);
+        }
         let KernelSpec { dtype, op, .. } = self.kernel;
         dtype.is_none_or(|dtype| dtype == Dtype::F32) && op.is_none_or(|op| op == Op::Sum)
     }
 }
 
-/// What of all there is has one of the patterns in its name, in the table's order, the check of calls last; all if there is
-/// no pattern.
+/// What of all there is has one of the patterns in its name, in the table's order, behind them the loops and the check
+/// of calls; all if there is no pattern.
 ///
 /// # Errors
 ///
@@ -33,6 +50,9 @@ impl Subject {
 pub(crate) fn subjects(patterns: &[String]) -> Result<Vec<Subject>> {
     let mut all: Vec<_> =
         KERNELS.iter().map(|kernel| Subject { name: kernel.name, kernel, program: None }).collect();
+    let of_loop =
+        |spec: &'static LoopSpec| Subject { name: spec.name, kernel: spec.kernel(), program: Some(LOOPED) };
+    all.extend(LOOPS.iter().map(of_loop));
     let around = KERNELS.iter().find(|kernel| kernel.name == CHECKED_KERNEL);
     let kernel = around.expect("the table has the kernel that most calls take");
     all.push(Subject { name: CHECK_ENTER, kernel, program: Some(CHECKED) });
@@ -74,7 +94,7 @@ mod tests {
 
     #[test]
     fn every_pattern_must_mean_something() {
-        assert_eq!(subjects(&[]).expect("all").len(), KERNELS.len() + 1);
+        assert_eq!(subjects(&[]).expect("all").len(), KERNELS.len() + LOOPS.len() + 1);
         assert_eq!(subjects(&["check".into()]).expect("the check of calls").len(), 1);
         assert!(subjects(&["gather".into(), "scatterer".into()]).is_err());
     }

@@ -13,7 +13,7 @@ const CHECK_PLACES: u64 = 8;
 /// Blocks that own LL slots: the largest grid of a kernel of LL packets.
 pub const LL_BLOCKS_MAX: u32 = 128;
 /// Blocks that own sentinel slots: the largest grid of a kernel that sends them.
-pub const SENTINEL_BLOCKS_MAX: u32 = 256;
+pub const SENTINEL_BLOCKS_MAX: u32 = 128;
 /// Bytes of one slot, of whichever protocol.
 pub const SLOT_BYTES: u64 = 16;
 /// Bytes of payload that one LL slot carries.
@@ -88,6 +88,19 @@ pub struct CheckArgs {
     pub comm: DevComm,
     /// Stands for all that is equal on all ranks in a call.
     pub call: u64,
+}
+
+/// Arguments of a kernel that does a collective again and again (`kernels/looped.rs`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(Pod, Zeroable))]
+pub struct LoopArgs {
+    /// The collective's own.
+    pub collective: CollectiveArgs,
+    /// How often; equal on all ranks.
+    pub repeats: u32,
+    /// Is 0.
+    pub reserved: u32,
 }
 
 /// `FaultRecord::state`: nothing happened.
@@ -403,6 +416,8 @@ const _: () = {
     assert!(offset_of!(CollectiveArgs, root) == 78);
     assert!(DevBaseLayout::new(1).scratch_packs() <= u16::MAX as u32);
     assert!(size_of::<CheckArgs>() == 48);
+    assert!(size_of::<LoopArgs>() == 88);
+    assert!(offset_of!(LoopArgs, repeats) == 80);
     assert!(size_of::<FaultRecord>() == 64);
     assert!(offset_of!(FaultRecord, calls) == 32);
     assert!(offset_of!(FaultRecord, abort) == 28);

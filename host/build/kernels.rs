@@ -10,7 +10,7 @@ use symmem_builder::merge::merge;
 use symmem_builder::output::publish;
 use symmem_builder::select::{entry_names, for_older};
 use symmem_builder::{BuildError, Builder, Lto};
-use symmem_device::kernels::{KERNELS, Promise, THREADS_MAX, check_kernels};
+use symmem_device::kernels::{KERNELS, LOOPS, Promise, THREADS_MAX, check_kernels};
 
 /// The compute capabilities that the crate carries PTX for: 89 with only what 80 has not, 90 with all.
 pub(crate) const SMS: [u32; 3] = [80, 89, 90];
@@ -115,6 +115,8 @@ fn rules(sm: u32) -> Rules {
     let kernels = KERNELS.iter().filter(|kernel| kernel.is_compiled_for(sm));
     let rules = kernels.map(|kernel| rule(kernel.name, kernel.promises(sm)));
     let rules = rules.chain(check_kernels(sm).map(|(name, promises)| rule(name, promises)));
+    let loops = LOOPS.iter().filter(|spec| spec.is_compiled_for(sm));
+    let rules = rules.chain(loops.map(|spec| rule(spec.name, spec.kernel().promises(sm))));
     rules.fold(Rules::collective(), Rules::kernel)
 }
 

@@ -4,6 +4,9 @@ use symmem_device::kernels::{Dtype, KernelSet, Op};
 
 /// For names of files.
 pub(crate) fn name(set: KernelSet) -> String {
+    if set == KernelSet::LOOPS {
+        return "loops".into();
+    }
     format!("{}_{}", set.dtype.map_or("any", Dtype::name), set.op.map_or("any", Op::name))
 }
 
@@ -11,5 +14,5 @@ pub(crate) fn name(set: KernelSet) -> String {
 pub(crate) fn code(set: KernelSet) -> String {
     let dtype = set.dtype.map_or("None".into(), |dtype| format!("Some(Dtype::{dtype:?})"));
     let op = set.op.map_or("None".into(), |op| format!("Some(Op::{op:?})"));
-    format!("KernelSet {{ dtype: {dtype}, op: {op} }}")
+    format!("KernelSet {{ dtype: {dtype}, op: {op}, is_loops: {} }}", set.is_loops)
 }

@@ -1,9 +1,9 @@
 //! The seam: what a machine can do. `cuda` and `sim` implement it; nothing else knows a machine.
 //!
 //! The calls have the shape and the rules of the CUDA driver API (sections 6.13 "Virtual Memory Management", 6.15
-//! "Multicast Object Management", 6.18 "Stream Management", 6.24 "Graph Management"). Handles are plain words: owners with `Drop` are built on top, in
-//! [`crate::vmm`] and [`crate::stream`]. Every call may be made from any thread; a machine makes its own contexts
-//! current.
+//! "Multicast Object Management", 6.18 "Stream Management", 6.24 "Graph Management"). Handles are plain words: owners
+//! with `Drop` are built on top, in [`crate::vmm`] and [`crate::stream`]. Every call may be made from any thread; a
+//! machine makes its own contexts current.
 
 use crate::Result;
 use std::fmt::Debug;

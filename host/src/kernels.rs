@@ -8,9 +8,10 @@ use crate::stream::Stream;
 use crate::{Error, ErrorKind, Result};
 use bytemuck::bytes_of;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use symmem_device::abi::{CheckArgs, CollectiveArgs};
+use symmem_device::abi::{CheckArgs, CollectiveArgs, LoopArgs};
 use symmem_device::kernels::{
-    CHECK_ENTER, CHECK_LEAVE, CHECK_THREADS, Collective, Dtype, KERNELS, KernelSpec, Op, WAITS_ITSELF_SM_MIN,
+    CHECK_ENTER, CHECK_LEAVE, CHECK_THREADS, Collective, Dtype, KERNELS, KernelSpec, LOOPS, Op,
+    WAITS_ITSELF_SM_MIN,
 };
 
 /// Most threads per block that any kernel is launched with.
@@ -27,7 +28,7 @@ pub(crate) struct Kernels {
     n_multiprocessors: u32,
     /// Ranks on the device, which share its multiprocessors.
     n_sharers: u32,
-    /// Each kernel of the table, at its place there.
+    /// Each kernel of the table, at its place there; behind them the loops.
     ready: Box<[OnceLock<Ready>]>,
     /// The kernels before and behind a collective that is checked.
     check: OnceLock<[FunctionHandle; 2]>,
@@ -46,7 +47,7 @@ struct Ready {
 #[derive(Debug)]
 pub(crate) struct LoadedSet {
     module: Module,
-    /// Kernels by their place in the table.
+    /// Kernels by their place in [`Kernels::ready`].
     functions: Vec<(usize, FunctionHandle)>,
     /// The kernels of the check, if they are with these.
     check: Option<[FunctionHandle; 2]>,
@@ -86,7 +87,7 @@ impl Kernels {
             ptx_sm,
             n_multiprocessors: facts.n_multiprocessors,
             n_sharers,
-            ready: KERNELS.iter().map(|_| OnceLock::new()).collect(),
+            ready: (0..KERNELS.len() + LOOPS.len()).map(|_| OnceLock::new()).collect(),
             check: OnceLock::new(),
             modules: Mutex::default(),
         })
@@ -158,6 +159,42 @@ impl Kernels {
         self.launch_in_order(spec, stream, LaunchShape { waits_itself, ..shape }, args)
     }
 
+    /// The kernel that does another one again and again in this shape.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] if there is none, [`ErrorKind::NotPrepared`] if it is not loaded.
+    pub(crate) fn loop_of(&self, spec: &KernelSpec, shape: LaunchShape) -> Result<FunctionHandle> {
+        let place = LOOPS.iter().position(|its| its.repeated == spec.name).ok_or_else(|| {
+            let hint =
+                "there are loops of f32 sum and of what does not reduce, but by multicast or copy engines";
+            ErrorKind::Unsupported { what: format!("a loop of {}", spec.name), hint: hint.into() }
+        })?;
+        let ready = self.ready[KERNELS.len() + place].get().ok_or_else(|| {
+            let hint = "call Comm::prepare_loops on every rank first, outside of captures".into();
+            ErrorKind::NotPrepared { what: KernelSet::LOOPS.to_string(), hint }
+        })?;
+        let resident = ready.blocks_max * (THREADS_MAX / shape.threads);
+        if shape.blocks > resident {
+            let what = format!("a loop of {} in {} blocks of {}", spec.name, shape.blocks, shape.threads);
+            let hint =
+                format!("{resident} of them are resident at once, and every block waits for its peers");
+            return Err(ErrorKind::Unsupported { what, hint }.into());
+        }
+        Ok(ready.function)
+    }
+
+    /// Launches such a kernel, in the order of the stream.
+    pub(crate) fn launch_loop(
+        &self,
+        function: FunctionHandle,
+        stream: &Stream,
+        shape: LaunchShape,
+        args: &LoopArgs,
+    ) -> Result<()> {
+        self.device.machine().backend().launch(stream.handle(), function, shape, bytes_of(args))
+    }
+
     /// Launches the kernel of the check before a collective.
     pub(crate) fn check_enter(&self, stream: &Stream, args: &CheckArgs) -> Result<()> {
         self.launch_check(0, stream, args)
@@ -204,13 +241,11 @@ impl Kernels {
         let handle = backend.module_load(self.device.index(), &ptx.text(), &origin)?;
         let module = Module { device: self.device.clone(), set, handle };
         let (mut functions, mut blocks_max) = (Vec::new(), Vec::new());
-        for (place, spec) in KERNELS.iter().enumerate() {
-            if spec.sm_min <= self.sm && KernelSet::of(spec) == set {
-                let function = backend.function(handle, spec.name)?;
-                let per_multiprocessor = backend.resident_blocks(function, THREADS_MAX, 0)?;
-                blocks_max.push(per_multiprocessor * self.n_multiprocessors / self.n_sharers);
-                functions.push((place, function));
-            }
+        for (place, name) in self.names_in(set) {
+            let function = backend.function(handle, name)?;
+            let per_multiprocessor = backend.resident_blocks(function, THREADS_MAX, 0)?;
+            blocks_max.push(per_multiprocessor * self.n_multiprocessors / self.n_sharers);
+            functions.push((place, function));
         }
         if blocks_max.contains(&0) {
             let what = format!("{} ranks on device {}", self.n_sharers, self.device.index());
@@ -222,6 +257,16 @@ impl Kernels {
             Ok::<_, Error>([backend.function(handle, enter)?, backend.function(handle, leave)?])
         });
         Ok(LoadedSet { module, functions, check: check.transpose()?, blocks_max })
+    }
+
+    /// The kernels of a set that this device runs: places in [`Self::ready`] and names.
+    fn names_in(&self, set: KernelSet) -> Vec<(usize, &'static str)> {
+        if set == KernelSet::LOOPS {
+            return (KERNELS.len()..).zip(LOOPS.iter().map(|spec| spec.name)).collect();
+        }
+        let specs = KERNELS.iter().enumerate();
+        let specs = specs.filter(|(_, spec)| spec.sm_min <= self.sm && KernelSet::of(spec) == set);
+        specs.map(|(place, spec)| (place, spec.name)).collect()
     }
 
     fn not_prepared(&self, spec: &KernelSpec) -> Error {

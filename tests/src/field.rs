@@ -30,8 +30,9 @@ pub(crate) struct Operation {
     pub(crate) input: Place,
     /// Ignored in place.
     pub(crate) output: Place,
-    /// All-reduce and broadcast: the output is the input. All-gather: the input is the rank's part of the output, which starts at
-    /// `input`. Reduce-scatter: the output is the rank's part of the input. All-to-alls ignore it: they have none.
+    /// All-reduce and broadcast: the output is the input. All-gather: the input is the rank's part of the output, which
+    /// starts at `input`. Reduce-scatter: the output is the rank's part of the input. All-to-alls ignore it: they have
+    /// none.
     pub(crate) in_place: bool,
     /// What values the inputs have.
     pub(crate) values: Values,
@@ -56,6 +57,12 @@ pub(crate) struct Field {
 }
 
 impl Operation {
+    /// Out of place, from one window behind its guard to the other, on plain values.
+    pub(crate) fn new(collective: Collective, dtype: Dtype, op: Op, count: u64) -> Self {
+        let [input, output] = [0, 1].map(|window| Place { window, offset: GUARD_BYTES });
+        Self { collective, dtype, op, count, input, output, in_place: false, values: Values::Plain }
+    }
+
     /// Bytes of the message, or of one rank's part.
     fn part_bytes(&self) -> u64 {
         self.count * self.dtype.bytes()
@@ -119,6 +126,21 @@ impl Operation {
         let root = self.root(inputs.len() as u32) as usize;
         reference::outputs(self.collective, self.dtype, self.op, root, inputs)
     }
+
+    /// Each rank's output when it has been done so many times: in place, each reads what the one before wrote.
+    fn expected_after(&self, times: u32, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut inputs = inputs.to_vec();
+        for _ in 1..times {
+            let outputs = self.expected(&inputs);
+            if self.in_place && self.collective.reduces() {
+                for (rank, (input, output)) in inputs.iter_mut().zip(&outputs).enumerate() {
+                    let of_rank = self.output_of(rank as u32).offset - self.input_of(rank as u32).offset;
+                    input[of_rank as usize..][..output.len()].copy_from_slice(output);
+                }
+            }
+        }
+        self.expected(&inputs)
+    }
 }
 
 impl Field {
@@ -144,11 +166,23 @@ impl Field {
 
     /// Writes fresh inputs, poisons the outputs, and notes what the windows hold once the operation is done.
     pub(crate) fn stage(&mut self, operation: &Operation, random: &mut Random) -> Result<()> {
+        self.stage_times(operation, 1, random)
+    }
+
+    /// As [`Self::stage`], for an operation that is done so many times.
+    pub(crate) fn stage_times(
+        &mut self,
+        operation: &Operation,
+        times: u32,
+        random: &mut Random,
+    ) -> Result<()> {
         let n_ranks = self.windows.len() as u32;
         let count = (operation.input_bytes(n_ranks) / operation.dtype.bytes()) as usize;
         let inputs: Vec<Vec<u8>> =
             (0..n_ranks).map(|_| random.elements(operation.dtype, operation.values, count)).collect();
-        for (rank, (input, expected)) in inputs.iter().zip(operation.expected(&inputs)).enumerate() {
+        for (rank, (input, expected)) in
+            inputs.iter().zip(operation.expected_after(times, &inputs)).enumerate()
+        {
             let output = operation.output_of(rank as u32);
             self.write(rank, output, &vec![POISON; expected.len()])?;
             self.write(rank, operation.input_of(rank as u32), input)?;

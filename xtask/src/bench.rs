@@ -9,8 +9,9 @@ pub(crate) const BENCH: &str = "symmem-bench";
 
 /// Arguments of `bench`.
 #[derive(clap::Args)]
+#[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// Passed on to the bench: collectives and options such as `--ranks 4 -b 8 -e 64K -f 8`.
+    /// Passed on to the bench: collectives and options such as `--ranks 4 -b 8 -e 64K -f 8`; `--help` lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     passed_on: Vec<String>,
 }

@@ -30,7 +30,7 @@ struct Cli {
 enum Command {
     /// Compile the kernels to PTX and check them, then compile the workspace.
     Build(build::Args),
-    /// Run the bench, in release; its arguments are passed on (`--help` after `--` lists them).
+    /// Run the bench, in release; its arguments are passed on (`--help` lists them).
     Bench(bench::Args),
     /// Run every test, on real GPUs or on the simulated machine.
     Test(test::Args),

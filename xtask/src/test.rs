@@ -60,7 +60,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     result
 }
 
-/// The kernels under the checkers: one of each source with few seeds, or all with many. Built as the tests are, which cargo has just done.
+/// The kernels under the checkers: one of each source with few seeds, or all with many. Built as the tests are, which
+/// cargo has just done.
 fn check_kernels(full: bool) -> Result<()> {
     let started = Instant::now();
     let result = check::run_built("check", full.then_some("--full"));

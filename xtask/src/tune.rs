@@ -5,8 +5,9 @@ use anyhow::Result;
 
 /// Arguments of `tune`.
 #[derive(clap::Args)]
+#[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// Passed on: collectives and options such as `--ranks 2 --write FILE`; `--help` after `--` lists them.
+    /// Passed on: collectives and options such as `--ranks 2 --write FILE`; `--help` lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     passed_on: Vec<String>,
 }

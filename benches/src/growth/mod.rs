@@ -75,8 +75,8 @@ struct Row {
 ///
 /// If a vector does not grow, or its elements do not stay; or if a file cannot be written.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (machine, _) = crate::machine::open(args.device, Some(1))?;
-    let facts = Facts::of(&machine, 1, None)?;
+    let (machine, _) = crate::machine::open(args.device, Some(1), 1)?;
+    let facts = Facts::of(&machine, (1, 1), None)?;
     let sizes = sizes(args, &machine)?;
     let mut rows = Vec::new();
     for kind in Kind::ALL {

@@ -20,7 +20,18 @@ impl Job {
             }
         };
         let timed = match settings.mode {
+            Mode::Sim if settings.is_looped => {
+                format!("operations a round: {}, by one kernel", settings.iterations)
+            }
             Mode::Sim => format!("operations a round: {}", settings.iterations),
+            Mode::Device => format!(
+                "{} operations by one kernel on each device, after {} by launches and {} by a kernel to warm up, median \
+                 of {REPETITIONS}; checked: {} by one kernel",
+                u64::from(settings.iterations) * u64::from(settings.replays),
+                settings.warmup,
+                settings.iterations,
+                settings.iterations
+            ),
             Mode::Eager => format!(
                 "{} operations launched one by one after {} to warm up, median of {REPETITIONS}",
                 settings.iterations, settings.warmup
@@ -39,10 +50,15 @@ impl Job {
         let mut lines = vec![
             format!("# symmem {}  machine {}: {kind}", facts.symmem_version, facts.machine),
             format!(
-                "# {} ranks{} on {}  driver for CUDA {}",
+                "# {} ranks{} on {}{}  driver for CUDA {}",
                 self.n_ranks,
                 if facts.procs > 1 { ", each a process," } else { "" },
                 facts.devices(),
+                if facts.ranks_per_gpu > 1 {
+                    format!(", each the device of up to {} of them", facts.ranks_per_gpu)
+                } else {
+                    String::new()
+                },
                 facts.driver_version.as_deref().unwrap_or("unknown")
             ),
             format!("# sizes: {}", self.sizes.describe()),

@@ -2,7 +2,7 @@
 
 use super::Rows;
 use crate::cli::DeviceChoice;
-use crate::facts::Facts;
+use crate::facts::{Facts, FactsRow};
 use crate::machine;
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -63,12 +63,8 @@ struct Row<'a> {
     over_bare_launch_ns: f64,
     calls: u32,
     bursts: u32,
-    machine: &'static str,
-    device_names: String,
-    driver_version: Option<&'a str>,
-    symmem_version: &'static str,
-    git_revision: Option<&'static str>,
-    argv: &'a str,
+    #[serde(flatten)]
+    facts: FactsRow<'a>,
 }
 
 /// An empty kernel on one device.
@@ -80,8 +76,8 @@ struct Nothing<'a> {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let (machine, n_ranks) = machine::open(args.device, Some(args.ranks))?;
-    let facts = Facts::of(&machine, n_ranks, None)?;
+    let (machine, n_ranks) = machine::open(args.device, Some(args.ranks), 1)?;
+    let facts = Facts::of(&machine, (n_ranks, 1), None)?;
     let mut rows = Rows::open(args.json.as_deref())?;
     let devices = machine.devices(n_ranks)?;
     let streams = devices.iter().map(Stream::new).collect::<symmem::Result<Vec<_>>>()?;
@@ -116,12 +112,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             over_bare_launch_ns: host_ns_per_call - bare,
             calls: args.calls,
             bursts: args.bursts,
-            machine: facts.machine,
-            device_names: facts.devices(),
-            driver_version: facts.driver_version.as_deref(),
-            symmem_version: facts.symmem_version,
-            git_revision: facts.git_revision,
-            argv: &facts.argv,
+            facts: facts.row(),
         })?;
     }
     comms.iter_mut().zip(&streams).try_for_each(|(comm, stream)| comm.synchronize(stream))?;

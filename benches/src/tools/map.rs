@@ -27,7 +27,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let (machine, n_ranks) = machine::open(args.device, args.ranks)?;
+    let (machine, n_ranks) = machine::open(args.device, args.ranks, 1)?;
     let devices = machine.devices(n_ranks)?;
     let comms = Comm::init_all(&devices)?;
     let memory = devices.iter().map(mapped).collect::<symmem::Result<Vec<_>>>()?;

@@ -3,7 +3,7 @@
 use super::Rows;
 use super::calls::Calls;
 use crate::cli::DeviceChoice;
-use crate::facts::Facts;
+use crate::facts::{Facts, FactsRow};
 use crate::machine;
 use crate::sizes::{human_bytes, parse_size};
 use anyhow::{Result, ensure};
@@ -64,12 +64,8 @@ struct Row<'a> {
     window_bytes: u64,
     time_us: f64,
     time_per_window_us: f64,
-    machine: &'static str,
-    device_names: String,
-    driver_version: Option<&'a str>,
-    symmem_version: &'static str,
-    git_revision: Option<&'static str>,
-    argv: &'a str,
+    #[serde(flatten)]
+    facts: FactsRow<'a>,
 }
 
 struct Report {
@@ -81,13 +77,13 @@ struct Report {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let (machine, n_ranks) = machine::open(args.device, args.ranks)?;
+    let (machine, n_ranks) = machine::open(args.device, args.ranks, 1)?;
     let calls = args.calls.then(Calls::default);
     let machine = calls.as_ref().map_or(machine.clone(), |calls| machine.watched(calls.clone()));
     let default = if machine.kind() == MachineKind::Sim { SIM_WINDOW_BYTES } else { WINDOW_BYTES };
     let window_bytes = args.bytes.unwrap_or(default);
     ensure!(window_bytes > 0, "--bytes must be above 0");
-    let facts = Facts::of(&machine, n_ranks, None)?;
+    let facts = Facts::of(&machine, (n_ranks, 1), None)?;
     let mut report = Report { facts, rows: Rows::open(args.json.as_deref())?, n_ranks, window_bytes, calls };
     let devices = machine.devices(n_ranks)?;
     println!("# {n_ranks} ranks, machine {}, windows of {}", report.facts.machine, human_bytes(window_bytes));
@@ -161,12 +157,7 @@ impl Report {
             window_bytes: self.window_bytes,
             time_us,
             time_per_window_us,
-            machine: facts.machine,
-            device_names: facts.devices(),
-            driver_version: facts.driver_version.as_deref(),
-            symmem_version: facts.symmem_version,
-            git_revision: facts.git_revision,
-            argv: &facts.argv,
+            facts: facts.row(),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Rows;
 use crate::cli::DeviceChoice;
-use crate::facts::Facts;
+use crate::facts::{Facts, FactsRow};
 use crate::machine;
 use crate::timer::Timer;
 use anyhow::{Context, Result, bail};
@@ -49,12 +49,8 @@ struct Row<'a> {
     spun_us: f64,
     time_us: Option<f64>,
     ranks: u32,
-    machine: &'static str,
-    device_names: String,
-    driver_version: Option<&'a str>,
-    symmem_version: &'static str,
-    git_revision: Option<&'static str>,
-    argv: &'a str,
+    #[serde(flatten)]
+    facts: FactsRow<'a>,
 }
 
 /// The kernel on one device, and a place for its answer.
@@ -67,8 +63,8 @@ struct Spinner {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let (machine, n_ranks) = machine::open(args.device, Some(args.ranks))?;
-    let facts = Facts::of(&machine, n_ranks, None)?;
+    let (machine, n_ranks) = machine::open(args.device, Some(args.ranks), 1)?;
+    let facts = Facts::of(&machine, (n_ranks, 1), None)?;
     let mut rows = Rows::open(args.json.as_deref())?;
     let spinners = machine.devices(n_ranks)?.iter().map(Spinner::load).collect::<symmem::Result<Vec<_>>>()?;
     println!("# {n_ranks} devices, machine {}, {}", facts.machine, facts.devices());
@@ -80,18 +76,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let time = time_us.map_or("-".to_owned(), |us| format!("{us:.2}"));
         println!("{asked_us:>10.0} {spun_us:>12.2} {time:>12}");
         n_wrong += usize::from(is_wrong(asked_us, spun_us, time_us));
-        rows.write(&Row {
-            asked_us,
-            spun_us,
-            time_us,
-            ranks: n_ranks,
-            machine: facts.machine,
-            device_names: facts.devices(),
-            driver_version: facts.driver_version.as_deref(),
-            symmem_version: facts.symmem_version,
-            git_revision: facts.git_revision,
-            argv: &facts.argv,
-        })?;
+        rows.write(&Row { asked_us, spun_us, time_us, ranks: n_ranks, facts: facts.row() })?;
     }
     if n_wrong > 0 {
         bail!("{n_wrong} times are off by more than {SLACK_US} us and {}%", SLACK_PART * 100.0);

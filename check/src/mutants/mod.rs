@@ -104,8 +104,10 @@ fn representatives(patterns: &[String]) -> Result<Vec<Subject>> {
     let kind =
         |subject: &Subject| (subject.program.is_some(), subject.kernel.collective, subject.kernel.algorithm);
     let chosen = select::subjects(patterns)?;
-    let chosen: Vec<_> =
-        chosen.into_iter().filter(|subject| subject.is_usual() && seen.insert(kind(subject))).collect();
+    let chosen: Vec<_> = chosen
+        .into_iter()
+        .filter(|subject| !subject.is_loop() && subject.is_usual() && seen.insert(kind(subject)))
+        .collect();
     ensure!(!chosen.is_empty(), "mutants are of kernels of f32 sum or of bytes, and the names have none");
     Ok(chosen)
 }

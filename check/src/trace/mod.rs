@@ -16,6 +16,7 @@ use crate::subject::Run;
 use crate::user::{self, Description};
 use anyhow::{Context, Result};
 use places::Places;
+use std::io::{ErrorKind, Write};
 use strokes::{Stroke, strokes};
 use symmem::sim::{ProbeKind, Schedule, SimConfig, SimMachine, Trace};
 use symmem::{Collective, Comm, CommConfig, Dtype, Machine, Op, Stream, Window};
@@ -31,7 +32,11 @@ pub(crate) fn run(args: &TraceArgs) -> Result<bool> {
         Some(subject) => collective(args, subject)?,
         None => own(args)?,
     };
-    print(&title, &strokes);
+    print(&title, &strokes).or_else(|error| match error.kind() {
+        // Whoever reads has seen enough.
+        ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(error),
+    })?;
     if let Some(path) = &args.svg {
         std::fs::write(path, picture::svg(&title, &strokes))
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -138,8 +143,9 @@ fn alloc(comms: &[Comm], len_bytes: u64) -> Result<Vec<Window<u8>>> {
 }
 
 /// A line for each stroke.
-fn print(title: &str, strokes: &[Stroke]) {
-    println!("# {title}");
+fn print(title: &str, strokes: &[Stroke]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "# {title}")?;
     for (row, stroke) in strokes.iter().enumerate() {
         let peer = match &stroke.what {
             strokes::What::Access(access) if stroke.is_remote() => {
@@ -147,6 +153,7 @@ fn print(title: &str, strokes: &[Stroke]) {
             }
             _ => String::new(),
         };
-        println!("{row:>4}  rank {} block {}  {peer}{}", stroke.device, stroke.block, stroke.words());
+        writeln!(out, "{row:>4}  rank {} block {}  {peer}{}", stroke.device, stroke.block, stroke.words())?;
     }
+    Ok(())
 }

@@ -3,7 +3,8 @@
 //!
 //! Slots lie at multiples of their size of the input's address, if that is a power of two: then the first may be short,
 //! as the last may, and all others are loaded by one access. All ranks cut alike, since offsets and lengths are equal on
-//! all; where they are not, slots start with the message. The parts of a message have the same number of slots; the last ones of a part may be empty.
+//! all; where they are not, slots start with the message. The parts of a message have the same number of slots; the
+//! last ones of a part may be empty.
 
 #![expect(
     clippy::needless_range_loop,

@@ -14,6 +14,7 @@
 //! | `switch` | the switch reduces and distributes, between multicast barriers | all-reduce `mc`, reduce-scatter `ld_mc`, all-gather `st_mc` |
 //! | `meet` | nothing: a barrier around copies | all-gather `ce` |
 //! | `check` | what every rank calls, before a collective that is checked | |
+//! | `looped` | the kernels of f32 sum and of bytes, again and again, to measure them | |
 //! | `cut` | how a message is cut into parts, slots and tiles | |
 //! | `exchange` | a tile of packets on its way | |
 
@@ -28,6 +29,7 @@ mod cut;
 mod exchange;
 #[cfg(target_arch = "nvptx64")]
 mod gather;
+mod looped;
 #[cfg(target_arch = "nvptx64")]
 mod meet;
 mod names;
@@ -78,6 +80,8 @@ pub const THREADS_MAX: u32 = 512;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use check::check_kernels;
 pub use check::{CHECK_ENTER, CHECK_LEAVE, CHECK_THREADS};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use looped::{LOOPS, LoopSpec};
 pub use names::{Algorithm, Collective, Dtype, Multicast, Op};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use promises::{Promise, WAITS_ITSELF_SM_MIN};

@@ -39,43 +39,71 @@ const PACKS_PER_THREAD: usize = 8;
 
 #[inline(always)]
 pub(super) fn all_gather_st(args: &CollectiveArgs) {
-    between_barriers(args, |team| {
+    let (team, mut barriers) = (Team::new(&args.comm), Barriers::begin(args));
+    if barriers.enter() {
         Push::to_all(args, team, team.rank() as u64 * args.len_bytes).run();
-    });
+        barriers.exit();
+    }
+    barriers.end();
 }
 
 #[inline(always)]
 pub(super) fn broadcast_st(args: &CollectiveArgs) {
-    between_barriers(args, |team| {
+    let (team, mut barriers) = (Team::new(&args.comm), Barriers::begin(args));
+    if barriers.enter() {
         if team.rank() == args.root as u32 {
             Push::to_all(args, team, 0).run();
         }
-    });
+        barriers.exit();
+    }
+    barriers.end();
 }
 
 #[inline(always)]
 pub(super) fn all_to_all_st(args: &CollectiveArgs) {
-    between_barriers(args, |team| {
+    let (team, mut barriers) = (Team::new(&args.comm), Barriers::begin(args));
+    if barriers.enter() {
         let mut distance = 0;
         while distance < team.n_ranks() {
             Push::part(args, team, distance).run();
             distance += 1;
         }
-    });
+        barriers.exit();
+    }
+    barriers.end();
 }
 
-#[inline(always)]
-fn between_barriers(args: &CollectiveArgs, push: impl FnOnce(Team)) {
-    let mut watch = Watch::enter(&args.comm);
-    let mut barrier = Barrier::begin(&args.comm);
-    if !intact!("barrier_on_entry") || barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
-        push(Team::new(&args.comm));
+/// The barriers before and behind the stores.
+struct Barriers {
+    watch: Watch,
+    barrier: Barrier,
+}
+
+impl Barriers {
+    #[inline(always)]
+    fn begin(args: &CollectiveArgs) -> Self {
+        let watch = Watch::enter(&args.comm);
+        Self { watch, barrier: Barrier::begin(&args.comm) }
+    }
+
+    /// Whether all came.
+    #[inline(always)]
+    fn enter(&mut self) -> bool {
+        !intact!("barrier_on_entry") || self.barrier.sync(&mut self.watch, STEP_BARRIER_ENTRY)
+    }
+
+    #[inline(always)]
+    fn exit(&mut self) {
         if intact!("barrier_on_exit") {
-            barrier.sync(&mut watch, STEP_BARRIER_EXIT);
+            self.barrier.sync(&mut self.watch, STEP_BARRIER_EXIT);
         }
     }
-    barrier.end();
-    watch.leave();
+
+    #[inline(always)]
+    fn end(self) {
+        self.barrier.end();
+        self.watch.leave();
+    }
 }
 
 /// A range of this rank's input on its way to the outputs of some ranks, moved by the whole grid.

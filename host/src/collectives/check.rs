@@ -6,6 +6,7 @@ use super::plan::Plan;
 use crate::digest::digest;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
 use symmem_device::abi::CollectiveArgs;
 use symmem_device::kernels::Collective;
@@ -18,6 +19,8 @@ pub(super) struct Signature<'a> {
     pub(super) call: &'a Call<'a>,
     pub(super) plan: &'a Plan,
     pub(super) args: &'a CollectiveArgs,
+    /// How often, if by a kernel that repeats it.
+    pub(super) repeats: Option<NonZeroU32>,
     pub(super) rank: u32,
 }
 
@@ -35,7 +38,8 @@ impl fmt::Display for Signature<'_> {
             Some(offset) => write!(f, ", in place at offset {offset:#x}")?,
             None => write!(f, ", from offset {:#x} to {:#x}", args.input_offset, args.output_offset)?,
         }
-        write!(f, ", by {}, {} blocks of {}", plan.kernel.algorithm, plan.shape.blocks, plan.shape.threads)
+        write!(f, ", by {}, {} blocks of {}", plan.kernel.algorithm, plan.shape.blocks, plan.shape.threads)?;
+        self.repeats.map_or(Ok(()), |repeats| write!(f, ", {repeats} times"))
     }
 }
 

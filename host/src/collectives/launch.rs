@@ -2,6 +2,7 @@
 
 use super::check::Signature;
 use super::cut::cut;
+use super::looped::Repeated;
 use super::plan::{Plan, form_of};
 use crate::comm::Comm;
 use crate::machine::Device;
@@ -9,7 +10,7 @@ use crate::stream::Stream;
 use crate::symmetric::{FlatOffset, WindowInner, WindowOffset, WindowSlice};
 use crate::{ErrorKind, Result};
 use std::sync::Arc;
-use symmem_device::abi::{CheckArgs, CollectiveArgs, DevBaseLayout, DevComm};
+use symmem_device::abi::{CheckArgs, CollectiveArgs, DevBaseLayout, DevComm, LoopArgs};
 use symmem_device::kernels::{Algorithm, Collective, Dtype, Multicast, Op};
 
 /// What of a call decides on its plan: collective, count, type, operation, and which windows have multicast, if any may.
@@ -145,6 +146,7 @@ impl Comm {
         let (input, output) = (call.input.has_multicast(), call.output.has_multicast());
         let multicast = self.multicast_base().map(|_| Multicast { input, output });
         let plan = self.planned((call.collective, call.count, call.dtype, call.op, multicast))?;
+        let repeated = self.repeated(&plan)?;
         let (form, n_ranks) = (form_of(plan.kernel.algorithm), self.n_ranks());
         let (input_offset, len_bytes) = (call.input.flat_bytes(), bytes_of(call.count, call.dtype, 1)?);
         let cut = cut(call.collective, form, (input_offset, len_bytes), n_ranks, plan.shape.blocks)?;
@@ -160,19 +162,30 @@ impl Comm {
         };
         self.order().enter(call.stream, || self.kept([call.input.window, call.output.window]))?;
         if !self.agreed().check {
-            return self.launch_planned(call, &plan, &args);
+            return self.launch_planned(call, &plan, &args, repeated);
         }
-        let signature = Signature { call, plan: &plan, args: &args, rank: self.rank() };
+        let repeats = repeated.map(|(repeats, _)| repeats);
+        let signature = Signature { call, plan: &plan, args: &args, repeats, rank: self.rank() };
         let check = CheckArgs { comm: args.comm, call: self.calls().remember(&signature) };
         self.kernels().check_enter(call.stream, &check)?;
-        self.launch_planned(call, &plan, &args)?;
+        self.launch_planned(call, &plan, &args, repeated)?;
         self.kernels().check_leave(call.stream, &check)
     }
 
-    fn launch_planned(&self, call: &Call<'_>, plan: &Plan, args: &CollectiveArgs) -> Result<()> {
-        match plan.kernel.algorithm {
-            Algorithm::Ce => self.launch_copies(call, plan, args),
-            _ => self.kernels().launch(plan.kernel, call.stream, plan.shape, args),
+    fn launch_planned(
+        &self,
+        call: &Call<'_>,
+        plan: &Plan,
+        args: &CollectiveArgs,
+        repeated: Option<Repeated>,
+    ) -> Result<()> {
+        match (repeated, plan.kernel.algorithm) {
+            (Some((repeats, function)), _) => {
+                let args = LoopArgs { collective: *args, repeats: repeats.get(), reserved: 0 };
+                self.kernels().launch_loop(function, call.stream, plan.shape, &args)
+            }
+            (None, Algorithm::Ce) => self.launch_copies(call, plan, args),
+            (None, _) => self.kernels().launch(plan.kernel, call.stream, plan.shape, args),
         }
     }
 

@@ -5,6 +5,7 @@ mod broadcast;
 mod check;
 mod cut;
 mod launch;
+mod looped;
 mod plan;
 mod reduce_scatter;
 

@@ -34,8 +34,8 @@ pub struct CommConfig {
     /// `SYMMEM_CHECK`, 0 or 1; default: on the simulated machine, and not on GPUs.
     pub check: Option<bool>,
     /// Element types whose kernels are loaded at init, each with all of [`Self::ops`]; others by
-    /// [`Comm::prepare`](crate::Comm::prepare). Equal on all ranks. `SYMMEM_DTYPES`, separated by commas; default: f32, f16,
-    /// bf16.
+    /// [`Comm::prepare`](crate::Comm::prepare). Equal on all ranks. `SYMMEM_DTYPES`, separated by commas; default: f32,
+    /// f16, bf16.
     pub dtypes: Vec<Dtype>,
     /// Operations whose kernels are loaded at init. `SYMMEM_OPS`, separated by commas; default: sum.
     pub ops: Vec<Op>,

@@ -39,6 +39,7 @@ use init::Process;
 use operations::Kept;
 use record::Record;
 use rendezvous::Rendezvous;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -69,6 +70,8 @@ pub struct Comm {
     tuning: Arc<TuningTable>,
     poisoned: Option<Error>,
     last_plan: Option<(Asked, Plan)>,
+    /// How often one kernel does each collective, if it does so again and again.
+    pub(crate) repeats: Option<NonZeroU32>,
     // From here on in the order in which it must go: worker, kernels, record, space, memory of all ranks.
     worker: Worker,
     shared: Arc<Shared>,
@@ -138,6 +141,7 @@ impl Comm {
             tuning: ready.tuning,
             poisoned: None,
             last_plan: None,
+            repeats: None,
             worker,
             shared,
             kernels: ready.kernels,

@@ -2,6 +2,7 @@
 
 use super::prepare::{self, Pause};
 use super::{Comm, Task};
+use crate::kernels_ptx::KernelSet;
 use crate::symmetric::{
     Deregistration, DeviceBuffer, Kind, Preparation, Promise, Registration, Request, Window,
 };
@@ -22,9 +23,9 @@ impl Comm {
     ///
     /// [`ErrorKind::InvalidArgument`] for a count of 0, [`ErrorKind::SizeOverflow`],
     /// [`ErrorKind::Capture`] while a stream that had an operation of this communicator is being captured, and in
-    /// [`crate::Stream::capture`] of any stream. A capture that another library began on a stream that this communicator never
-    /// had is not noticed: the registration is then carried out, by a thread of its own, whose calls a capture in the
-    /// thread-local mode allows.
+    /// [`crate::Stream::capture`] of any stream. A capture that another library began on a stream that this
+    /// communicator never had is not noticed: the registration is then carried out, by a thread of its own, whose calls
+    /// a capture in the thread-local mode allows.
     pub fn alloc<T: Pod>(&self, count: usize) -> Result<Registration<T>> {
         self.ask(Kind::Register, self.to_alloc(count))
     }
@@ -88,6 +89,11 @@ impl Comm {
         self.ask(Kind::Prepare, self.to_prepare(dtypes, ops))
     }
 
+    /// [`Self::prepare`] of the loops.
+    pub(crate) fn ask_for_loops(&self) -> Result<Preparation> {
+        self.ask(Kind::Prepare, self.to_load(vec![KernelSet::LOOPS]))
+    }
+
     fn window_bytes<T>(&self, count: usize) -> Result<u64> {
         if count == 0 || size_of::<T>() == 0 {
             let allowed = "at least 1 element of at least 1 byte".into();
@@ -120,7 +126,10 @@ impl Comm {
 
     /// [`Self::prepare`] that is not queued yet.
     pub(crate) fn to_prepare(&self, dtypes: &[Dtype], ops: &[Op]) -> Result<(Task, Preparation)> {
-        let sets = prepare::sets_of(dtypes, ops)?;
+        self.to_load(prepare::sets_of(dtypes, ops)?)
+    }
+
+    fn to_load(&self, sets: Vec<KernelSet>) -> Result<(Task, Preparation)> {
         self.order().refuse_in_capture("kernels cannot be loaded")?;
         let (promise, pending) = Promise::new("preparing kernels", self.patience());
         let pause = Pause::new(&self.shared);

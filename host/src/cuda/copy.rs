@@ -1,7 +1,7 @@
 //! Copies and fills that wait for no other stream.
 //!
-//! Those of the host run in a stream of their own per device. The default stream would wait for every stream of the device, also for
-//! kernels that wait for a peer whose data this copy brings.
+//! Those of the host run in a stream of their own per device. The default stream would wait for every stream of the
+//! device, also for kernels that wait for a peer whose data this copy brings.
 
 use super::check::call;
 use super::device::Devices;

@@ -1,4 +1,5 @@
-//! Which request of a communicator it is the turn of: its ranks meet for one at a time, and each says which it has come for.
+//! Which request of a communicator it is the turn of: its ranks meet for one at a time, and each says which it has come
+//! for.
 //!
 //! Each rank counts what it was asked for. The counts differ only where a rank gave up on a request that another had not
 //! come to by the deadline. Who then comes late is told so, and the ranks that have gone on stay at the request that they

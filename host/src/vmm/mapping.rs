@@ -18,8 +18,8 @@ impl Mapping {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SizeOverflow`] if it does not fit, [`ErrorKind::Foreign`] for memory of another machine; otherwise what the machine answers, e.g. that something is
-    /// mapped there.
+    /// [`ErrorKind::SizeOverflow`] if it does not fit, [`ErrorKind::Foreign`] for memory of another machine; otherwise
+    /// what the machine answers, e.g. that something is mapped there.
     pub fn new(
         reservation: &Arc<Reservation>,
         offset_bytes: u64,

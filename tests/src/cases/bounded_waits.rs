@@ -1,14 +1,14 @@
 //! A rank that does not come: the others end by themselves, say whom they waited for, and stay unusable.
 
 use crate::expect::{error_of, expect, kind};
-use crate::field::{Field, GUARD_BYTES, Operation, Place};
+use crate::field::{Field, Operation};
 use crate::harness::{Case, Context, RunsOn};
-use crate::random::Values;
 use crate::rig::{Rig, kinds, unchecked};
 use anyhow::{Result, bail, ensure};
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 use symmem::sim::OnStall;
-use symmem::{Algorithm, Collective, CommConfig, Dtype, ErrorKind, Op};
+use symmem::{Algorithm, Collective, CommConfig, Dtype, ErrorKind, Op, Window};
 
 const COUNT: usize = 200;
 /// Bound of every wait on the device.
@@ -33,6 +33,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = [
         for_each("peers_of_three", peers_of_three),
         for_each("graph_of_20_waits_once", graph_of_20_waits_once),
+        for_each("loop_of_20_waits_once", loop_of_20_waits_once),
         for_each("abort_ends_waits", abort_ends_waits),
         for_each("dropped_while_waiting", dropped_while_waiting),
     ]
@@ -93,7 +94,7 @@ fn absent_rank_is_named(context: &Context, (collective, algorithm): (Collective,
     let step = step_of(algorithm);
     let mut rig = rig_for(context, 2, algorithm, TIMEOUT_MS)?;
     let field = Field::new(&rig, 4096 + 8 * COUNT, 18)?;
-    let operation = operation(collective);
+    let operation = Operation::new(collective, Dtype::F32, Op::Sum, COUNT as u64);
     let streams = rig.streams.clone();
     let [first, second] = &mut rig.comms[..] else { bail!("two ranks were made") };
     let start = Instant::now();
@@ -125,20 +126,6 @@ fn absent_rank_is_named(context: &Context, (collective, algorithm): (Collective,
     expect("its later call", refused, kind!(Poisoned), &["rank 1", "rank 0"])
 }
 
-fn operation(collective: Collective) -> Operation {
-    let place = |window| Place { window, offset: GUARD_BYTES };
-    Operation {
-        collective,
-        dtype: Dtype::F32,
-        op: Op::Sum,
-        count: COUNT as u64,
-        input: place(0),
-        output: place(1),
-        in_place: false,
-        values: Values::Plain,
-    }
-}
-
 /// Two wait for the third: each names it, or the other that gave up first.
 fn peers_of_three(context: &Context, algorithm: Algorithm, step: &str) -> Result<()> {
     let mut rig = rig_for(context, 3, algorithm, TIMEOUT_MS)?;
@@ -166,19 +153,41 @@ fn peers_of_three(context: &Context, algorithm: Algorithm, step: &str) -> Result
 
 /// The kernels behind the one that gave up see the poison on entry.
 fn graph_of_20_waits_once(context: &Context, algorithm: Algorithm, step: &str) -> Result<()> {
+    twenty_wait_once(context, algorithm, step, |rig, data, n_operations| {
+        let (comm, stream) = (&mut rig.comms[0], &rig.streams[0]);
+        let graph = stream.capture(|| {
+            (0..n_operations).try_for_each(|_| comm.all_reduce_in_place(&mut data[0], Op::Sum, stream))
+        })?;
+        Ok(graph.instantiate()?.launch(stream)?)
+    })
+}
+
+/// So do the turns of a loop behind the one that gave up.
+fn loop_of_20_waits_once(context: &Context, algorithm: Algorithm, step: &str) -> Result<()> {
+    twenty_wait_once(context, algorithm, step, |rig, data, n_operations| {
+        let asked = rig.comms.iter().map(symmem::Comm::prepare_loops).collect::<symmem::Result<Vec<_>>>()?;
+        asked.into_iter().try_for_each(symmem::Preparation::wait)?;
+        let (comm, stream) = (&mut rig.comms[0], &rig.streams[0]);
+        comm.repeat(NonZeroU32::new(n_operations));
+        Ok(comm.all_reduce_in_place(&mut data[0], Op::Sum, stream)?)
+    })
+}
+
+/// Launches one operation and twenty at once on rank 0, which waits alone.
+fn twenty_wait_once(
+    context: &Context,
+    algorithm: Algorithm,
+    step: &str,
+    launch: impl Fn(&mut Rig, &mut [Window<f32>], u32) -> Result<()>,
+) -> Result<()> {
     let mut instructions = Vec::new();
     for n_operations in [1, 20] {
         let mut rig = rig_for(context, 2, algorithm, TIMEOUT_MS)?;
         let mut data = rig.alloc::<f32>(COUNT)?;
-        let stream = rig.streams[0].clone();
-        let comm = &mut rig.comms[0];
-        let graph = stream.capture(|| {
-            (0..n_operations).try_for_each(|_| comm.all_reduce_in_place(&mut data[0], Op::Sum, &stream))
-        })?;
-        let graph = graph.instantiate()?;
         let start = Instant::now();
-        graph.launch(&stream)?;
-        let error = error_of("rank 0 waits alone", comm.synchronize(&stream))?;
+        launch(&mut rig, &mut data, n_operations)?;
+        let (comm, stream) = (&mut rig.comms[0], &rig.streams[0]);
+        let error = error_of("rank 0 waits alone", comm.synchronize(stream))?;
         ensure!(is_timeout(error.kind(), 0, 1, step), "{error}");
         let bound = Duration::from_millis(TIMEOUT_MS) * PATIENCE;
         ensure!(context.is_sim() || start.elapsed() < bound, "{n_operations} took {:?}", start.elapsed());

@@ -16,7 +16,7 @@ type Call = fn(&mut Comm, u64, &Stream) -> symmem::Result<()>;
 /// What differs, what all ranks but the last call, what the last calls, and what each is called in the error.
 type Row = (&'static str, Call, Call, [&'static str; 2]);
 
-const MISMATCHED: [Row; 8] = [
+const MISMATCHED: [Row; 10] = [
     (
         "count",
         reduce_f32,
@@ -64,6 +64,24 @@ const MISMATCHED: [Row; 8] = [
         |comm, at, stream| comm.broadcast_at(at, at, 200, F32, 0, stream),
         |comm, at, stream| comm.broadcast_at(at, at, 200, F32, 1, stream),
         ["from rank 0", "from rank 1"],
+    ),
+    (
+        "preferred_algorithm",
+        reduce_f32,
+        |comm, at, stream| {
+            comm.prefer(Some(Algorithm::TwoShotLdSt), None);
+            reduce_f32(comm, at, stream)
+        },
+        ["by ll,", "by two_shot_ld_st,"],
+    ),
+    (
+        "preferred_blocks",
+        reduce_f32,
+        |comm, at, stream| {
+            comm.prefer(None, Some(2));
+            reduce_f32(comm, at, stream)
+        },
+        ["1 blocks", "2 blocks"],
     ),
 ];
 const F32: Dtype = Dtype::F32;

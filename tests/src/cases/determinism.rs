@@ -1,7 +1,7 @@
 //! Results do not depend on the order of threads, nor on the algorithm; a run of the simulated machine is a function of
 //! its seed.
 
-use crate::field::{Field, GUARD_BYTES, Operation, Place};
+use crate::field::{Field, Operation};
 use crate::harness::{Case, Context, RunsOn};
 use crate::random::{Random, Values};
 use crate::rig::{Rig, every_op, kinds};
@@ -28,18 +28,8 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-fn operation(collective: Collective, dtype: Dtype, op: Op, count: u64) -> Operation {
-    let place = |window| Place { window, offset: GUARD_BYTES };
-    Operation {
-        collective,
-        dtype,
-        op,
-        count,
-        input: place(0),
-        output: place(1),
-        in_place: false,
-        values: Values::Special,
-    }
+fn special(operation: Operation) -> Operation {
+    Operation { values: Values::Special, ..operation }
 }
 
 /// The same inputs a hundred times, under whatever order the threads then take.
@@ -50,7 +40,8 @@ fn a_hundred_runs(context: &Context) -> Result<()> {
         let config = CommConfig { algorithm: Some(algorithm), ..CommConfig::default() };
         let mut rig = Rig::with(&machine, ranks, &config)?;
         let mut field = Field::new(&rig, 32 << 10, 54)?;
-        let operation = operation(collective, Dtype::F32, Op::Sum, if context.is_sim() { 129 } else { 1501 });
+        let count = if context.is_sim() { 129 } else { 1501 };
+        let operation = special(Operation::new(collective, Dtype::F32, Op::Sum, count));
         field.stage(&operation, &mut Random::new(55))?;
         let mut first = None;
         for run in 0..100 {
@@ -84,7 +75,8 @@ fn same_bits(context: &Context, collective: Collective) -> Result<()> {
             rig.comms.iter_mut().for_each(|comm| comm.prefer(Some(*algorithm), None));
             let (mut random, mut found) = (Random::new(57), Vec::new());
             for (at, count) in COUNTS.into_iter().enumerate() {
-                let operation = operation(collective, *dtype, Op::ALL[at % Op::ALL.len()], count);
+                let operation =
+                    special(Operation::new(collective, *dtype, Op::ALL[at % Op::ALL.len()], count));
                 field.stage(&operation, &mut random)?;
                 field.launch(&mut rig, &operation)?;
                 rig.synchronize()?;
@@ -122,7 +114,7 @@ fn work(context: &Context, seed: u64, schedule: ScheduleKind) -> Result<WorkCoun
         ] {
             // The sums of a switch have an order of its own, by the seed.
             let values = if algorithm.multicast().is_some() { Values::Whole } else { Values::Special };
-            let operation = Operation { values, ..operation(collective, Dtype::F16, Op::Sum, count) };
+            let operation = Operation { values, ..Operation::new(collective, Dtype::F16, Op::Sum, count) };
             field.run(&mut rig, &operation, &mut random).with_context(|| format!("{operation:?}"))?;
         }
     }

@@ -1,8 +1,8 @@
 //! Epochs near their end: the protocols' words are set forward, then a few operations cross the wrap.
 
-use crate::field::{Field, GUARD_BYTES, Operation, Place};
+use crate::field::{Field, Operation};
 use crate::harness::{Case, Context};
-use crate::random::{Random, Values};
+use crate::random::Random;
 use crate::rig::{Rig, every_op, kinds};
 use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
@@ -154,16 +154,8 @@ fn let_run(machine: &Machine, streams: &[Stream], ranks: impl Iterator<Item = us
 }
 
 fn message(collective: Collective, count: u64, random: &mut Random) -> Operation {
-    Operation {
-        collective,
-        dtype: Dtype::F32,
-        op: *random.choose(Op::ALL),
-        count,
-        input: Place { window: 0, offset: GUARD_BYTES },
-        output: Place { window: 1, offset: GUARD_BYTES },
-        in_place: random.below(2) == 0,
-        values: Values::Plain,
-    }
+    let operation = Operation::new(collective, Dtype::F32, *random.choose(Op::ALL), count);
+    Operation { in_place: random.below(2) == 0, ..operation }
 }
 
 /// Sets every epoch of every rank, and the barrier's inboxes, which hold the epochs of the peers. Nothing is in flight.

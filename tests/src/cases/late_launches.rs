@@ -1,9 +1,8 @@
 //! A rank that launches around the moment at which the others give up: whatever it meets, a rank that was told that all
 //! went well has the right result.
 
-use crate::field::{Operation, Place};
+use crate::field::Operation;
 use crate::harness::{Case, Context, RunsOn};
-use crate::random::Values;
 use crate::rig::Rig;
 use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
@@ -120,7 +119,7 @@ fn run(
         let field = address + offset_of!(DevBaseHeader, timeout_ns) as u64;
         seam(&machine).write(comm.device().index(), field, &TIMEOUT_NS.to_le_bytes())?;
     }
-    let operation = operation(collective);
+    let operation = Operation::new(collective, Dtype::F32, Op::Sum, COUNT as u64);
     let [input_len, output_len] =
         [operation.input_bytes(n_ranks), operation.output_bytes(n_ranks)].map(|bytes| bytes as usize / 4);
     let (mut inputs, mut outputs) = (rig.alloc::<f32>(input_len)?, rig.alloc::<f32>(output_len)?);
@@ -162,20 +161,6 @@ fn sleep(
     let argument = [&input.address().to_le_bytes()[..], bytemuck::bytes_of(&words)].concat();
     let shape = LaunchShape { blocks: 1, threads: 1, shared_bytes: 0, waits_itself: false };
     Ok(seam(comm.device().machine()).launch(stream.handle(), sleeper, shape, &argument)?)
-}
-
-fn operation(collective: Collective) -> Operation {
-    let place = |window| Place { window, offset: 0 };
-    Operation {
-        collective,
-        dtype: Dtype::F32,
-        op: Op::Sum,
-        count: COUNT as u64,
-        input: place(0),
-        output: place(1),
-        in_place: false,
-        values: Values::Plain,
-    }
 }
 
 /// Every input is of ones.

@@ -1,6 +1,6 @@
 //! All kernels under the memory model of the simulated machine: no race, and right results in weak memory.
 
-use crate::field::{Field, GUARD_BYTES, Operation, Place};
+use crate::field::{Field, Operation};
 use crate::harness::{Case, Context, RunsOn};
 use crate::random::{Random, Values};
 use crate::rig::Rig;
@@ -23,20 +23,6 @@ pub(super) fn cases() -> Vec<Case> {
 /// The sums of a switch have an order of its own: with other values, bits of its own.
 fn values_for(algorithm: Algorithm) -> Values {
     if algorithm.multicast().is_some() { Values::Whole } else { Values::Special }
-}
-
-fn operation(collective: Collective, count: u64, values: Values) -> Operation {
-    let place = |window| Place { window, offset: GUARD_BYTES };
-    Operation {
-        collective,
-        dtype: Dtype::F16,
-        op: Op::Sum,
-        count,
-        input: place(0),
-        output: place(1),
-        in_place: false,
-        values,
-    }
 }
 
 /// Every algorithm, eager and in a graph, at 2 to 4 ranks.
@@ -76,7 +62,7 @@ fn work(rig: &mut Rig, seed: u64, values: Values) -> Result<()> {
         (Collective::Broadcast, 6),
         (Collective::AllReduce, 2),
     ] {
-        let operation = operation(collective, count, values);
+        let operation = Operation { values, ..Operation::new(collective, Dtype::F16, Op::Sum, count) };
         field.run(rig, &operation, &mut random).with_context(|| format!("{operation:?}"))?;
     }
     replay(rig, &field, values)
@@ -87,7 +73,7 @@ fn replay(rig: &mut Rig, field: &Field, values: Values) -> Result<()> {
     let mut graphs = Vec::new();
     rig.each(|comm, stream| {
         let operations = [(Collective::AllReduce, 300), (Collective::AllGather, 5)]
-            .map(|(what, count)| operation(what, count, values));
+            .map(|(what, count)| Operation { values, ..Operation::new(what, Dtype::F16, Op::Sum, count) });
         let work = || operations.iter().try_for_each(|operation| field.launch_on(comm, stream, operation));
         graphs.push(stream.capture(work)?.instantiate()?);
         Ok(())

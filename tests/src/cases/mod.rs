@@ -15,6 +15,7 @@ mod late_launches;
 mod late_peers;
 mod late_ranks;
 mod lifetimes;
+mod loops;
 mod matrix;
 mod memory_models;
 mod multicast;
@@ -46,6 +47,7 @@ pub(crate) fn all(extent: Extent, gpus: u32) -> Vec<Case> {
         bounded_waits::cases(),
         late_peers::cases(),
         sharing::cases(),
+        loops::cases(),
     ];
     let others = [
         capture_rules::cases(),

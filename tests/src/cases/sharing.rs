@@ -1,12 +1,12 @@
 //! Ranks that share devices: their kernels wait for each other on one device, so all of them must fit on it at once.
 
 use crate::expect::{expect, kind};
-use crate::field::{Field, GUARD_BYTES, Operation, Place};
+use crate::field::{Field, Operation};
 use crate::harness::{Case, Context, Host, RunsOn};
-use crate::random::{Random, Values};
+use crate::random::Random;
 use crate::rig::{Rig, kinds};
 use anyhow::{Context as _, Result, ensure};
-use symmem::{Collective, Comm, CommConfig, Device, Dtype, Op};
+use symmem::{Comm, CommConfig, Device, Dtype, Op};
 
 /// Devices, and ranks on them.
 const TEAMS: [(u32, u32); 6] = [(1, 3), (1, 4), (1, 8), (2, 3), (2, 4), (2, 8)];
@@ -47,7 +47,7 @@ fn every_algorithm(context: &Context, n_devices: u32, ranks: u32) -> Result<()> 
         let mut rig = Rig::on(&devices, &config)?;
         let mut field = Field::new(&rig, (COUNTS[1] * 2 * u64::from(ranks)) as usize + 4096, 71)?;
         for count in COUNTS {
-            let operation = operation(collective, count);
+            let operation = Operation::new(collective, Dtype::F16, Op::Sum, count);
             let plan = rig.comms[0].plan(collective, count, operation.dtype, Some(operation.op))?;
             ensure!(
                 !context.is_sim()
@@ -62,20 +62,6 @@ fn every_algorithm(context: &Context, n_devices: u32, ranks: u32) -> Result<()> 
         }
     }
     Ok(())
-}
-
-fn operation(collective: Collective, count: u64) -> Operation {
-    let place = |window| Place { window, offset: GUARD_BYTES };
-    Operation {
-        collective,
-        dtype: Dtype::F16,
-        op: Op::Sum,
-        count,
-        input: place(0),
-        output: place(1),
-        in_place: false,
-        values: Values::Plain,
-    }
 }
 
 fn no_more_than_allowed(context: &Context) -> Result<()> {

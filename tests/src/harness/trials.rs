@@ -6,7 +6,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use symmem::backend::MachineKind;
 use symmem::multicast_switch::MulticastSwitch;
 
@@ -16,6 +16,9 @@ const GPU_TIMEOUT: Duration = Duration::from_secs(120);
 const SIM_TIMEOUT: Duration = Duration::from_secs(300);
 /// A full run may take this many times as long.
 const FULL_FACTOR: u32 = 10;
+
+/// A case that takes as long is said to.
+const SLOW: Duration = Duration::from_secs(10);
 
 /// The GPUs of this host.
 pub(crate) struct Gpus {
@@ -144,7 +147,7 @@ fn trial(
     run: impl FnOnce() -> Result<()> + Send + 'static,
 ) -> Trial {
     match fate {
-        Fate::Run => Trial::test(name, move || run().map_err(failed)),
+        Fate::Run => Trial::test(name.clone(), move || told(&name, run)),
         Fate::Fail(why) => Trial::test(name, move || Err(why.into())),
         Fate::Skip(why) => {
             skipped.0.entry(why.clone()).or_default().push(name.clone());
@@ -160,8 +163,18 @@ pub(super) fn is_asked_for(name: &str, arguments: &Arguments) -> bool {
     !arguments.list && arguments.filter.iter().all(matches) && !arguments.skip.iter().any(matches)
 }
 
-fn failed(error: anyhow::Error) -> Failed {
-    format!("{error:#}").into()
+/// Runs a case and says at once what became of it, if it failed or took long: the list of failures stands at the end of
+/// a run, which may never come.
+fn told(name: &str, run: impl FnOnce() -> Result<()>) -> Result<(), Failed> {
+    let start = Instant::now();
+    let outcome = run();
+    let took = start.elapsed();
+    if let Err(error) = &outcome {
+        eprintln!("FAILED {name} after {:.1} s: {error:#}", took.as_secs_f64());
+    } else if took >= SLOW {
+        eprintln!("{name} took {:.1} s", took.as_secs_f64());
+    }
+    outcome.map_err(|error| format!("{error:#}").into())
 }
 
 fn patience(brief: Duration, full: bool) -> Duration {

@@ -39,9 +39,10 @@ const INPUT: u8 = 0x3c;
 
 /// Time every algorithm of every collective at sizes from 8 bytes to 512 MiB, and write which one to take up to which size.
 ///
-/// Times are those of an operation in a graph, out of place, on f32, i32 and u64, which stand for the types that have the same
-/// kernels. Algorithms take turns; one that falls behind is left out at larger sizes. What is printed is a tuning table, with
-/// the times as comments: SYMMEM_TUNING=FILE makes communicators use it. The simulated machine has no time.
+/// Times are those of an operation in a graph, out of place, on f32, i32 and u64, which stand for the types that have
+/// the same kernels. Algorithms take turns; one that falls behind is left out at larger sizes. What is printed is a
+/// tuning table, with the times as comments: SYMMEM_TUNING=FILE makes communicators use it. The simulated machine has
+/// no time.
 #[derive(Debug, clap::Parser)]
 #[command(name = "tune")]
 pub(super) struct Args {
@@ -97,14 +98,14 @@ impl Budget {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let (machine, n_ranks) = machine::open(args.device, args.ranks)?;
+    let (machine, n_ranks) = machine::open(args.device, args.ranks, 1)?;
     if machine.kind() == MachineKind::Sim {
         refuse("the simulated machine has no time, so there is nothing to tune for");
     }
     if args.min_bytes > args.max_bytes {
         refuse(&format!("--min-bytes {} is larger than --max-bytes {}", args.min_bytes, args.max_bytes));
     }
-    let facts = Facts::of(&machine, n_ranks, None)?;
+    let facts = Facts::of(&machine, (n_ranks, 1), None)?;
     let all = all_cases(args, n_ranks)?;
     let config = CommConfig {
         dtypes: DTYPES.to_vec(),

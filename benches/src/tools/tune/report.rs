@@ -3,7 +3,7 @@
 use super::crossover::Column;
 use super::{Args, Rows};
 use crate::case::Case;
-use crate::facts::Facts;
+use crate::facts::{Facts, FactsRow};
 use crate::json::is_stdout;
 use crate::sizes::human_bytes;
 use anyhow::{Context, Result};
@@ -28,12 +28,8 @@ struct Row<'a> {
     time_us: Option<f64>,
     /// Whether the table takes it at this size.
     is_taken: bool,
-    machine: &'static str,
-    device_names: String,
-    driver_version: Option<&'a str>,
-    symmem_version: &'static str,
-    git_revision: Option<&'static str>,
-    argv: &'a str,
+    #[serde(flatten)]
+    facts: FactsRow<'a>,
 }
 
 /// Where all goes.
@@ -146,11 +142,6 @@ fn json<'a>(
         bytes_per_rank: case.part_bytes(),
         time_us,
         is_taken: taken(row, case) == Some(algorithm),
-        machine: facts.machine,
-        device_names: facts.devices(),
-        driver_version: facts.driver_version.as_deref(),
-        symmem_version: facts.symmem_version,
-        git_revision: facts.git_revision,
-        argv: &facts.argv,
+        facts: facts.row(),
     }
 }

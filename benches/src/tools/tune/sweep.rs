@@ -103,6 +103,7 @@ pub(super) fn settings(case: &Case) -> Settings {
         iterations,
         warmup: 0,
         replays,
+        is_looped: false,
         rounds: 0,
         check_bytes_max: None,
         seed: 0,
@@ -110,8 +111,8 @@ pub(super) fn settings(case: &Case) -> Settings {
     }
 }
 
-/// Whether a column need not be measured at the size that comes next: it was left out already, or it was far behind the best
-/// at the last two sizes and did not catch up.
+/// Whether a column need not be measured at the size that comes next: it was left out already, or it was far behind the
+/// best at the last two sizes and did not catch up.
 fn is_behind(place: usize, columns: &[Column], bytes: &[u64]) -> bool {
     let ratio = |at: usize| {
         let best = columns.iter().filter_map(|column| column.times_us[at]).fold(f64::INFINITY, f64::min);

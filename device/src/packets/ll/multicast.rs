@@ -64,7 +64,8 @@ impl LlMc {
     pub fn send_to_all(&self, base_mc: u64, index: u32, payload: Pack) {
         let address = base_mc + self.slot_offset(self.team.rank(), index);
         let [low, high] = Halves::slot(payload, self.epoch);
-        // SAFETY: `DevBase` of every rank is bound in the multicast space and `index` is below the layout's number of slots.
+        // SAFETY: `DevBase` of every rank is bound in the multicast space and `index` is below the layout's number of
+        // slots.
         unsafe {
             ptx::multimem_st_relaxed_sys_b64(address, low);
             ptx::multimem_st_relaxed_sys_b64(address + 8, high);

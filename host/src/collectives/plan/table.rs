@@ -75,8 +75,8 @@ pub struct TuningKey {
 pub struct TuningRow {
     /// What was measured.
     pub key: TuningKey,
-    /// Up to so many bytes, which ascend, this algorithm; the last is for [`u64::MAX`] bytes. Bytes are those of the message
-    /// in an all-reduce or a broadcast, of one rank's part in every other collective.
+    /// Up to so many bytes, which ascend, this algorithm; the last is for [`u64::MAX`] bytes. Bytes are those of the
+    /// message in an all-reduce or a broadcast, of one rank's part in every other collective.
     pub fastest: Vec<(u64, Algorithm)>,
 }
 
@@ -96,8 +96,8 @@ impl TuningTable {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`] for two rows with one key, sizes that do not ascend or end too early, an algorithm that
-    /// has no kernel for the collective and the types, or that needs multicast where there is none.
+    /// [`ErrorKind::InvalidArgument`] for two rows with one key, sizes that do not ascend or end too early, an
+    /// algorithm that has no kernel for the collective and the types, or that needs multicast where there is none.
     pub fn from_rows(rows: Vec<TuningRow>) -> Result<Self> {
         rows.into_iter().try_fold(Self::default(), Self::with)
     }

@@ -2,7 +2,7 @@
 
 use symmem_device::abi::{
     BARRIER_BLOCKS_MAX, LL_128_PAYLOAD_BYTES, LL_BLOCKS_MAX, LL_PAYLOAD_BYTES, PUSH_BLOCKS_MAX,
-    SENTINEL_PAYLOAD_BYTES,
+    SENTINEL_BLOCKS_MAX, SENTINEL_PAYLOAD_BYTES,
 };
 use symmem_device::kernels::Algorithm;
 
@@ -46,8 +46,8 @@ pub(crate) fn form_of(algorithm: Algorithm) -> Form {
         Algorithm::Ll128 => packets(LL_128_PAYLOAD_BYTES, false, 64, LL_BLOCKS_MAX),
         Algorithm::LlTwoShot => packets(LL_PAYLOAD_BYTES, true, 64, LL_BLOCKS_MAX),
         // Two blocks of 512 threads on a multiprocessor take a quarter longer than one at 8 MiB.
-        Algorithm::Sentinel => packets(SENTINEL_PAYLOAD_BYTES, false, 64, 128),
-        Algorithm::SentinelTwoShot => packets(SENTINEL_PAYLOAD_BYTES, true, 64, 128),
+        Algorithm::Sentinel => packets(SENTINEL_PAYLOAD_BYTES, false, 64, SENTINEL_BLOCKS_MAX),
+        Algorithm::SentinelTwoShot => packets(SENTINEL_PAYLOAD_BYTES, true, 64, SENTINEL_BLOCKS_MAX),
         Algorithm::TwoShotLdSt => between_barriers(true, 512, 2, BARRIER_BLOCKS_MAX),
         Algorithm::Ld => between_barriers(false, 512, 2, BARRIER_BLOCKS_MAX),
         // More blocks, or larger ones, are slower from 32 MiB on.

@@ -36,9 +36,9 @@
 //! nor morally strong are a race ([`race`], [`shadow`]). In weak memory the same clocks say which writes of a location a
 //! load may give ([`history`], [`weak`]); which of them, the scheduler chooses, so that a seed is a run. Proxies: each
 //! mapping of an allocation is one, that of a multicast object another, and what went by another is known only behind
-//! `fence.proxy.alias` or the end of the kernel that did it. Strong accesses by two addresses count as morally strong if one
-//! of the two threads has passed an alias fence in its kernel: PTX does not say so (8.7 asks for one proxy), but a barrier
-//! that counts by `multimem.red` and waits by a plain address could not be written without.
+//! `fence.proxy.alias` or the end of the kernel that did it. Strong accesses by two addresses count as morally strong
+//! if one of the two threads has passed an alias fence in its kernel: PTX does not say so (8.7 asks for one proxy), but
+//! a barrier that counts by `multimem.red` and waits by a plain address could not be written without.
 
 mod agent;
 mod cell;

@@ -106,16 +106,8 @@ fn replayed(context: &Context, collective: Collective, algorithm: Algorithm) -> 
     let mut rig = Rig::with(&context.machine()?, 3, &config)?;
     let mut field = Field::new(&rig, 64 << 10, 72)?;
     let mut random = Random::new(73);
-    let operation = Operation {
-        collective,
-        dtype: Dtype::F32,
-        op: Op::Sum,
-        count: 1001,
-        input: Place { window: 0, offset: GUARD_BYTES },
-        output: Place { window: 1, offset: GUARD_BYTES },
-        in_place: false,
-        values: values_for(algorithm),
-    };
+    let operation =
+        Operation { values: values_for(algorithm), ..Operation::new(collective, Dtype::F32, Op::Sum, 1001) };
     let mut graphs = Vec::new();
     rig.each(|comm, stream| {
         let graph = stream.capture(|| field.launch_on(comm, stream, &operation))?;
