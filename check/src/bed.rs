@@ -41,7 +41,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// What a program needs.
     pub(crate) fn of(program: &Program, n_ranks: u32) -> Self {
-        let is_patient = program.launched == Launched::Absent;
+        let is_patient = program.launched.ends_in_errors();
         Self { n_ranks, is_patient, threads: program.threads, is_checked: program.is_checked }
     }
 }
@@ -109,10 +109,17 @@ impl Bed {
         }
         let first = first_content(kernel.algorithm, types.dtype, self.n_ranks);
         self.reset(program, &first).context("setting memory before the run")?;
+        if program.launched == Launched::Poisoned {
+            self.poison(run.schedule.seed).context("poisoning a rank before the run")?;
+        }
         self.sim.restart(&run.schedule, run.probe)?;
         let expected = program.result(types, &first);
         let wrong = match program.launched {
             Launched::Absent => self.run_absent(run.schedule.seed, types, program),
+            Launched::Poisoned => {
+                let all: Vec<_> = (0..self.n_ranks as usize).collect();
+                self.run_until_all_give_up(&all, types, program)
+            }
             Launched::Late => self.run_late(run.schedule.seed, types, program, &first, &expected),
             _ => self.execute(types, program).and_then(|()| self.verify_all(run, &expected)),
         };
@@ -157,24 +164,41 @@ impl Bed {
         Ok((found != expected[rank]).then(|| difference(rank, &found, &expected[rank], region_bytes)))
     }
 
-    /// See [`Launched::Absent`]. Every rank that is there ends with an error that says so.
+    /// See [`Launched::Absent`].
     fn run_absent(&mut self, seed: u64, types: Types, program: &Program) -> symmem::Result<Option<String>> {
         let absent = (seed % u64::from(self.n_ranks)) as usize;
-        let present = (0..self.n_ranks as usize).filter(|&rank| rank != absent);
-        for rank in present.clone() {
-            self.launch_on(rank, types, program)?;
-        }
-        for rank in present {
-            match self.comms[rank].synchronize(&self.streams[rank]) {
+        let present: Vec<_> = (0..self.n_ranks as usize).filter(|&rank| rank != absent).collect();
+        self.run_until_all_give_up(&present, types, program)
+    }
+
+    /// Runs a program on these ranks. Each must end with an error that says so.
+    fn run_until_all_give_up(
+        &mut self,
+        ranks: &[usize],
+        types: Types,
+        program: &Program,
+    ) -> symmem::Result<Option<String>> {
+        let launched: Vec<_> = ranks.iter().map(|&rank| self.launch_on(rank, types, program)).collect();
+        for (&rank, launched) in ranks.iter().zip(launched) {
+            match launched.and_then(|()| self.comms[rank].synchronize(&self.streams[rank])) {
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Timeout { .. } | ErrorKind::Poisoned { .. }) => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    return Ok(Some(format!("rank {rank} did not notice that rank {absent} never came")));
+                    return Ok(Some(format!("rank {rank} did not notice that a rank takes no part")));
                 }
             }
         }
         Ok(None)
+    }
+
+    /// Tells one rank that the next one gave up.
+    fn poison(&self, seed: u64) -> Result<()> {
+        let told = (seed % u64::from(self.n_ranks)) as u32;
+        let address = self.comms[told as usize].space().address(told, FlatOffset::new(0));
+        let poison = (told + 1) % self.n_ranks + 1;
+        let device = self.comms[told as usize].device().index();
+        Ok(self.sim.write(device, address, &poison.to_le_bytes())?)
     }
 
     /// See [`Launched::Late`].
@@ -269,7 +293,8 @@ impl Bed {
             let (input, output) = (base + call.input, base + call.output);
             let (count, dtype) = (call.count, types.dtype);
             let op = types.op.unwrap_or(Op::Sum);
-            match types.collective {
+            comm.prefer(Some(call.algorithm), Some(BLOCKS));
+            match call.collective {
                 Collective::AllReduce => comm.all_reduce_at(input, output, count, dtype, op, stream)?,
                 Collective::AllGather => comm.all_gather_at(input, output, count, dtype, stream)?,
                 Collective::ReduceScatter => {

@@ -18,6 +18,8 @@ const LARGE: u64 = 2368;
 /// The same for kernels that push into scratch, in bytes of each rank's part: four rounds, the last of them short, of the
 /// packs that two blocks of 32 threads move at once, if each has one in flight.
 const LARGE_PUSHED: u64 = 2 * 32 * 16 * 13 / 4;
+/// The same for packets of 12 bytes, two of them a thread. In the last round few threads have any.
+const LARGE_LL_128: u64 = 2 * 12 * (3 * 2 * 32 + 4);
 
 /// Of so many words of 8 bytes one is all ones, where that means something.
 const WORDS_PER_POISON: usize = 16;
@@ -53,29 +55,44 @@ pub(crate) enum Launched {
     Late,
     /// One rank never comes: the others must give up.
     Absent,
+    /// One rank has been told that another gave up, before any of the others: it must take no part, and all must give up.
+    Poisoned,
 }
 
-/// An operation: which region it reads and writes, how large it is, and whether it begins and ends off the grid of
-/// 8 bytes.
+impl Launched {
+    /// Whether kernels give up in it.
+    pub(crate) fn ends_in_errors(self) -> bool {
+        matches!(self, Self::Absent | Self::Poisoned)
+    }
+}
+
+/// An operation: which region it reads and writes, how large it is, whether it begins and ends off the grid of 8 bytes,
+/// and whether it is another than the one that is checked: an all-gather by packets, which meets no barrier and stores its
+/// own part before it has heard of anybody.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     from: usize,
     to: usize,
     bytes: u64,
     ragged: bool,
+    by_packets: bool,
 }
 
 const fn step(from: usize, to: usize, bytes: u64) -> Step {
-    Step { from, to, bytes, ragged: false }
+    Step { from, to, bytes, ragged: false, by_packets: false }
 }
 
 const fn ragged(from: usize, to: usize, bytes: u64) -> Step {
-    Step { from, to, bytes, ragged: true }
+    Step { ragged: true, ..step(from, to, bytes) }
+}
+
+const fn by_packets(from: usize, to: usize, bytes: u64) -> Step {
+    Step { by_packets: true, ..step(from, to, bytes) }
 }
 
 /// All programs. Each operation reads what an earlier one wrote, and no host waits between them: one that ends too early
 /// shows in the next.
-pub(crate) const PROGRAMS: [Program; 8] = [
+pub(crate) const PROGRAMS: [Program; 10] = [
     Program {
         name: "chain",
         epoch: 0,
@@ -136,9 +153,28 @@ pub(crate) const PROGRAMS: [Program; 8] = [
         steps: &[step(0, 1, 600), step(1, 2, SMALL)],
     },
     Program {
+        name: "mixed",
+        epoch: 0,
+        launched: Launched::OneByOne,
+        threads: 32,
+        is_checked: false,
+        repeats: 1,
+        // The parts of the packets are larger: each rank overwrites at once what others read, and read what it wrote.
+        steps: &[step(0, 1, 600), by_packets(1, 0, 1200), step(0, 1, 600), by_packets(1, 2, 1200)],
+    },
+    Program {
         name: "absent",
         epoch: 0,
         launched: Launched::Absent,
+        threads: 32,
+        is_checked: false,
+        repeats: 1,
+        steps: &[step(0, 1, SMALL), step(1, 2, SMALL)],
+    },
+    Program {
+        name: "poisoned",
+        epoch: 0,
+        launched: Launched::Poisoned,
         threads: 32,
         is_checked: false,
         repeats: 1,
@@ -164,15 +200,17 @@ pub(crate) const PROGRAMS: [Program; 8] = [
     },
 ];
 
-/// The first so many programs are for all runs. One takes much longer, since the waits of kernels are long; one is for the
+/// The first so many programs are for all runs. Two take much longer, since the waits of kernels are long; one is for the
 /// kernels around a collective that is checked, one for the loops.
-pub(crate) const N_QUICK: usize = 5;
+pub(crate) const N_QUICK: usize = 6;
 /// The program in which kernels give up.
 pub(crate) const GIVING_UP: &Program = &PROGRAMS[N_QUICK];
+/// The program in which a kernel must not begin.
+pub(crate) const POISONED: &Program = &PROGRAMS[N_QUICK + 1];
 /// The program in which calls are checked.
-pub(crate) const CHECKED: &Program = &PROGRAMS[N_QUICK + 1];
+pub(crate) const CHECKED: &Program = &PROGRAMS[N_QUICK + 2];
 /// The program of loops.
-pub(crate) const LOOPED: &Program = &PROGRAMS[N_QUICK + 2];
+pub(crate) const LOOPED: &Program = &PROGRAMS[N_QUICK + 3];
 
 /// The program of that name.
 pub(crate) fn find(name: &str) -> Option<&'static Program> {
@@ -202,8 +240,8 @@ impl Types {
         match self.algorithm {
             Algorithm::TwoShotPush | Algorithm::Push => LARGE_PUSHED * packs * parts,
             Algorithm::SentinelTwoShot => LARGE * 2 * parts,
-            // Two slots of 12 bytes a thread.
-            Algorithm::Ll128 => LARGE * 3,
+            Algorithm::LlTwoShot => LARGE * parts,
+            Algorithm::Ll128 => LARGE_LL_128,
             _ => LARGE,
         }
     }
@@ -212,6 +250,8 @@ impl Types {
 /// An operation as it is called: offsets in each rank's window, and the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
+    pub(crate) collective: Collective,
+    pub(crate) algorithm: Algorithm,
     pub(crate) input: u64,
     pub(crate) output: u64,
     pub(crate) count: u64,
@@ -233,12 +273,16 @@ impl Program {
         let call = |step: &Step| {
             let unit = types.dtype.bytes();
             let shift = if step.ragged { unit } else { 0 };
+            let (collective, algorithm) = match step.by_packets {
+                true => (Collective::AllGather, Algorithm::Ll),
+                false => (types.collective, types.algorithm),
+            };
             let bytes = if step.bytes == LARGE { types.large_bytes(n_ranks) } else { step.bytes };
             let count = bytes / unit + u64::from(step.ragged);
             let at = |region: usize| region as u64 * region_bytes(n_ranks) + shift;
             let (mut input, mut output) = (at(step.from), at(step.to));
             let part = if step.from == step.to { u64::from(rank) * count * unit } else { 0 };
-            match types.collective {
+            match collective {
                 Collective::AllReduce | Collective::Broadcast => {}
                 // There is none in place: a region behind it takes the output.
                 Collective::AllToAll if step.from == step.to => output = at((step.to + 1) % REGIONS),
@@ -246,7 +290,7 @@ impl Program {
                 Collective::AllGather => input += part,
                 Collective::ReduceScatter => output += part,
             }
-            Operation { input, output, count }
+            Operation { collective, algorithm, input, output, count }
         };
         self.steps.iter().map(call).collect()
     }
@@ -255,7 +299,7 @@ impl Program {
     fn n_rounds(&self) -> u32 {
         match self.launched {
             Launched::Graph { replays } => replays,
-            Launched::OneByOne | Launched::Late | Launched::Absent => 1,
+            _ => 1,
         }
     }
 
@@ -266,14 +310,15 @@ impl Program {
         let calls: Vec<_> = (0..n_ranks).map(|rank| self.operations(types, n_ranks, rank)).collect();
         let steps = || (0..self.steps.len()).flat_map(|n| std::iter::repeat_n(n, self.repeats as usize));
         for n in (0..self.n_rounds()).flat_map(|_| steps()) {
-            let part_bytes = (calls[0][n].count * types.dtype.bytes()) as usize;
-            let bytes = part_bytes * types.collective.parts(n_ranks).0 as usize;
+            let Operation { collective, count, .. } = calls[0][n];
+            let part_bytes = (count * types.dtype.bytes()) as usize;
+            let bytes = part_bytes * collective.parts(n_ranks).0 as usize;
             let input = |(window, calls): (&Vec<u8>, &Vec<Operation>)| {
                 window[calls[n].input as usize..][..bytes].to_vec()
             };
             let inputs: Vec<Vec<u8>> = windows.iter().zip(&calls).map(input).collect();
             let (op, root) = (types.op.unwrap_or(Op::Sum), root_of(n_ranks) as usize);
-            let outputs = reference::outputs(types.collective, types.dtype, op, root, &inputs);
+            let outputs = reference::outputs(collective, types.dtype, op, root, &inputs);
             for ((window, calls), output) in windows.iter_mut().zip(&calls).zip(outputs) {
                 window[calls[n].output as usize..][..output.len()].copy_from_slice(&output);
             }

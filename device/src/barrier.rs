@@ -57,7 +57,7 @@ impl Barrier {
     /// The first half of [`Self::sync`]: tells all ranks that this block is there, unless one of its threads has given up.
     #[inline(always)]
     pub fn arrive(&self, watch: &Watch) -> bool {
-        if thread::sync_threads_or(!watch.is_well()) {
+        if thread::sync_threads_or(!watch.is_well()) && intact!("poison_before_arrival") {
             return false;
         }
         self.for_my_peers(|peer| {

@@ -16,10 +16,10 @@ use crate::bed::Shape;
 use crate::campaign::{Beds, Campaign, in_parallel};
 use crate::cli::CheckArgs;
 use crate::finding::Finding;
-use crate::program::{self, GIVING_UP, Types};
+use crate::program::{self, GIVING_UP, POISONED, Program, Types};
 use crate::select::Subject;
 use crate::{check, select};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use listed::Listed;
 use ptx::Mutant;
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ const SM: u32 = 90;
 const RANKS: [u32; 2] = [2, 3];
 /// Runs of a mutant at each number of ranks, unless they are asked for: every program under every kind of schedule and
 /// every probe, twice.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 72;
 
 /// Runs of a mutant of what happens when a wait comes to its end, at each number of ranks.
 const SEEDS_OF_WAITS: u64 = 6;
@@ -48,6 +48,10 @@ const WAITS: [&str; 6] = [
     "wait.rs poison_all",
     "wait.rs write_record",
 ];
+
+/// The load by which a rank hears, as a kernel begins, that another gave up, wherever the compiler has put it. The
+/// barrier's polls are the same instruction, and have the barrier in their names.
+const POISON_LOAD: &str = "ld.relaxed.sys.global.b32";
 
 /// A kernel, its original text and a mutant.
 struct Trial {
@@ -125,7 +129,7 @@ fn trials(subjects: &[Subject], only: Option<&str>) -> Result<Vec<Trial>> {
     // Copies go on behind a barrier that has given up, and race with whoever never came. The check is run where nobody
     // gives up.
     let gives_up = |subject: Subject| subject.kernel.algorithm != Algorithm::Ce && subject.program.is_none();
-    trials.retain(|trial| !trial.is_of_waits() || gives_up(trial.subject));
+    trials.retain(|trial| trial.program().is_none() || gives_up(trial.subject));
     trials.retain(|trial| !trial.is_of_waits() || seen.insert(trial.mutant.name.clone()));
     trials.retain(|trial| only.is_none_or(|only| select::matches(only, &trial.mutant.name)));
     // Those of one algorithm run on the same beds.
@@ -154,13 +158,12 @@ impl Trial {
     fn run(&self, campaign: &Campaign, beds: &mut Beds) -> Result<Verdict> {
         let mut n_runs = 0;
         let kernel = self.subject.kernel;
-        let gives_up = self.is_of_waits();
-        for seed in 0..if gives_up { campaign.seeds.min(SEEDS_OF_WAITS) } else { campaign.seeds } {
+        let program = self.program();
+        let subject = Subject { program: program.or(self.subject.program), ..self.subject };
+        self.try_original(program, campaign, beds)?;
+        for seed in 0..if program.is_some() { campaign.seeds.min(SEEDS_OF_WAITS) } else { campaign.seeds } {
             for &n_ranks in &campaign.ranks {
-                let mut run = campaign.run_of(&self.subject, n_ranks, seed);
-                if gives_up {
-                    run.program = GIVING_UP.name.into();
-                }
+                let run = campaign.run_of(&subject, n_ranks, seed);
                 let program = program::find(&run.program).context("a program of the campaign")?;
                 let bed = beds.bed(Shape::of(program, n_ranks), kernel.algorithm)?;
                 bed.prepare(Types::of(kernel))?;
@@ -177,9 +180,37 @@ impl Trial {
         Ok(Verdict::NotCaught(n_runs))
     }
 
+    /// Sees that the original passes a program that only mutants are run in.
+    fn try_original(
+        &self,
+        program: Option<&'static Program>,
+        campaign: &Campaign,
+        beds: &mut Beds,
+    ) -> Result<()> {
+        let subject = Subject { program, ..self.subject };
+        for &n_ranks in program.map_or(&[][..], |_| &campaign.ranks) {
+            let run = campaign.run_of(&subject, n_ranks, 0);
+            if let Some(finding) = beds.run(&run, subject.kernel)? {
+                bail!("without the mutant, {run}: {finding}");
+            }
+        }
+        Ok(())
+    }
+
+    /// The one program in which it could matter, if it is no quick one.
+    fn program(&self) -> Option<&'static Program> {
+        if source::is_of_poison(&self.mutant.name) {
+            return Some(POISONED);
+        }
+        self.is_of_waits().then_some(GIVING_UP)
+    }
+
     /// Whether what it lacks matters only where a wait comes to its end.
     fn is_of_waits(&self) -> bool {
         let name = &self.mutant.name;
+        if name.starts_with(POISON_LOAD) && !name.contains("barrier") {
+            return true;
+        }
         WAITS.iter().any(|place| name.contains(place))
             && !["ll.rs", "barrier.rs for_my_peers"].iter().any(|place| name.contains(place))
     }

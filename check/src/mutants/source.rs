@@ -36,6 +36,8 @@ const fn step(name: &'static str, algorithms: &'static [Algorithm]) -> Step {
 
 const LL_OF_HALVES: &[Algorithm] = &[Algorithm::Ll, Algorithm::LlTwoShot, Algorithm::LlMc];
 const LL: &[Algorithm] = &[Algorithm::Ll, Algorithm::Ll128, Algorithm::LlTwoShot, Algorithm::LlMc];
+const BY_PACKETS: &[Algorithm] =
+    &[Algorithm::Ll, Algorithm::Ll128, Algorithm::LlTwoShot, Algorithm::Sentinel, Algorithm::SentinelTwoShot];
 const SENTINEL: &[Algorithm] = &[Algorithm::Sentinel, Algorithm::SentinelTwoShot];
 const PUSH: &[Algorithm] = &[Algorithm::TwoShotPush, Algorithm::Push];
 const BETWEEN_BARRIERS: &[Algorithm] =
@@ -60,7 +62,7 @@ const WITH_BARRIERS: &[Algorithm] = &[
 ];
 
 /// All of them; each stands as `intact!("NAME")` in the source.
-const STEPS: [Step; 27] = [
+const STEPS: [Step; 30] = [
     step("ll_epoch_step", LL),
     step("ll_epoch_step_in_kernel", LL),
     step("ll_epoch_save", LL),
@@ -87,8 +89,17 @@ const STEPS: [Step; 27] = [
     step("mc_barrier_epoch_save", BETWEEN_MC_BARRIERS),
     step("mc_fence_in_place", &[Algorithm::LdMc, Algorithm::StMc]),
     step("ll_mc_alias_fence", &[Algorithm::LlMc]),
+    step("poison_on_entry", &[Algorithm::Ll, Algorithm::St]),
+    step("poison_before_sends", BY_PACKETS),
+    // Where a barrier on exit follows, peers wait for it there all the same.
+    step("poison_before_arrival", &[Algorithm::Push]),
     Step { collective: Some(Collective::Broadcast), ..step("broadcast_empty_slots", LL) },
 ];
+
+/// Whether a mutant is one of what a rank does, or does not, that was told that another gave up.
+pub(super) fn is_of_poison(mutant: &str) -> bool {
+    mutant.contains("without poison_")
+}
 
 /// A trial for each step and each of the kernels that takes it.
 pub(super) fn trials(root: &Path, subjects: &[Subject]) -> Result<Vec<Trial>> {

@@ -75,7 +75,7 @@ fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
 fn send_empty<P: Packets>(packets: &P, watch: &Watch, team: Team) {
     let mut distance = thread::thread_idx_x() + 1;
     while distance < team.n_ranks() {
-        if watch.is_well() {
+        if watch.is_well() || !intact!("poison_before_sends") {
             packets.send(team.neighbour(distance), 0, [0; 2]);
         }
         distance += thread::block_dim_x();

@@ -1,6 +1,6 @@
 //! From a call to a launch: checks against the windows, the plan, the arguments.
 
-use super::check::Signature;
+use super::check::{Moves, Signature};
 use super::cut::cut;
 use super::looped::Repeated;
 use super::plan::{Plan, form_of};
@@ -140,16 +140,19 @@ impl Comm {
     pub(crate) fn launch(&mut self, call: &Call<'_>) -> Result<()> {
         self.check_usable()?;
         call.check(self)?;
-        if call.count == 0 {
-            return Ok(());
+        let windows = [call.input.window, call.output.window];
+        let &Call { collective, count, dtype, op, root, .. } = call;
+        let mut signature = Signature { collective, count, dtype, op, root, moves: None };
+        if count == 0 {
+            return self.launch_empty(&signature, &windows, call.stream);
         }
         let (input, output) = (call.input.has_multicast(), call.output.has_multicast());
         let multicast = self.multicast_base().map(|_| Multicast { input, output });
-        let plan = self.planned((call.collective, call.count, call.dtype, call.op, multicast))?;
+        let plan = self.planned((collective, count, dtype, op, multicast))?;
         let repeated = self.repeated(&plan)?;
         let (form, n_ranks) = (form_of(plan.kernel.algorithm), self.n_ranks());
-        let (input_offset, len_bytes) = (call.input.flat_bytes(), bytes_of(call.count, call.dtype, 1)?);
-        let cut = cut(call.collective, form, (input_offset, len_bytes), n_ranks, plan.shape.blocks)?;
+        let (input_offset, len_bytes) = (call.input.flat_bytes(), bytes_of(count, dtype, 1)?);
+        let cut = cut(collective, form, (input_offset, len_bytes), n_ranks, plan.shape.blocks)?;
         let args = CollectiveArgs {
             comm: self.dev_comm(),
             input_offset,
@@ -158,18 +161,42 @@ impl Comm {
             slots_per_part: cut.slots_per_part,
             slots_per_block: cut.slots_per_block,
             scratch_packs: DevBaseLayout::new(n_ranks).scratch_packs() as u16,
-            root: call.root as u16,
+            root: root as u16,
         };
-        self.order().enter(call.stream, || self.kept([call.input.window, call.output.window]))?;
+        self.order().enter(call.stream, || self.kept(&windows))?;
         if !self.agreed().check {
             return self.launch_planned(call, &plan, &args, repeated);
         }
         let repeats = repeated.map(|(repeats, _)| repeats);
-        let signature = Signature { call, plan: &plan, args: &args, repeats, rank: self.rank() };
-        let check = CheckArgs { comm: args.comm, call: self.calls().remember(&signature) };
-        self.kernels().check_enter(call.stream, &check)?;
-        self.launch_planned(call, &plan, &args, repeated)?;
-        self.kernels().check_leave(call.stream, &check)
+        signature.moves = Some(Moves { plan: &plan, args: &args, repeats, rank: self.rank() });
+        self.launch_checked(&signature, call.stream, || self.launch_planned(call, &plan, &args, repeated))
+    }
+
+    /// A call without elements launches nothing, but where calls are checked: all ranks hear of it.
+    fn launch_empty(
+        &self,
+        signature: &Signature<'_>,
+        windows: &[&Arc<WindowInner>],
+        stream: &Stream,
+    ) -> Result<()> {
+        if !self.agreed().check {
+            return Ok(());
+        }
+        self.order().enter(stream, || self.kept(windows))?;
+        self.launch_checked(signature, stream, || Ok(()))
+    }
+
+    /// What `launch` launches, with the kernels of the check around it.
+    fn launch_checked(
+        &self,
+        signature: &Signature<'_>,
+        stream: &Stream,
+        launch: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let check = CheckArgs { comm: self.dev_comm(), call: self.calls().remember(signature) };
+        self.kernels().check_enter(stream, &check)?;
+        launch()?;
+        self.kernels().check_leave(stream, &check)
     }
 
     fn launch_planned(
@@ -211,7 +238,10 @@ impl Comm {
         let &CallAt { collective, input, output, count, dtype, op, root } = call;
         if (input, output, count) == (0, 0, 0) {
             self.check_usable()?;
-            return check_stream(stream, self.device()).and_then(|()| check_root(root, self.n_ranks()));
+            check_stream(stream, self.device())?;
+            check_root(root, self.n_ranks())?;
+            let signature = Signature { collective, count, dtype, op, root, moves: None };
+            return self.launch_empty(&signature, &[], stream);
         }
         let (n_inputs, n_outputs) = collective.parts(self.n_ranks());
         let (input_bytes, output_bytes) =

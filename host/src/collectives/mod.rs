@@ -26,7 +26,7 @@ impl Comm {
     /// Reduces the inputs of all ranks, element by element, into the output of every rank.
     ///
     /// `input` and the first `input.len()` elements of `output` lie at the same offsets on all ranks and do not
-    /// overlap. Runs on `stream`; the result is there when [`Comm::synchronize`] returns. A length of 0 does nothing.
+    /// overlap. Runs on `stream`; the result is there when [`Comm::synchronize`] returns. A length of 0 moves nothing.
     /// All ranks get the same bits: the fold starts with rank 0's value, then 1…n−1. Floats narrower than f32 accumulate
     /// in f32 and round once; those of 8 bits saturate. Integers wrap in their type; their average is the wrapped sum
     /// divided toward zero.
@@ -136,7 +136,7 @@ impl Comm {
     /// [`Comm::all_reduce`] by addresses in registered windows, for callers whose types are known at run time.
     ///
     /// `input` and `output` are addresses of this rank's memory, symmetric ones or the ones it was registered by. A count
-    /// of 0 does nothing, on addresses in windows or at their ends; both may then be 0, as an empty array's may be that has
+    /// of 0 moves nothing, on addresses in windows or at their ends; both may then be 0, as an empty array's may be that has
     /// no memory.
     ///
     /// # Errors

@@ -29,8 +29,9 @@ pub struct CommConfig {
     /// [`crate::multicast_switch`] that forbid it hold whatever this says.
     pub multicast: Option<bool>,
     /// Whether every collective is checked before it begins: that all ranks call the same, with equal counts, types,
-    /// operations and offsets, and that none is under way. Then it is three kernels, each a node of a captured graph, and a
-    /// mistake is an error ([`ErrorKind::Mismatched`], [`ErrorKind::Concurrent`]) where it is undefined otherwise.
+    /// operations and offsets, and that none is under way. Then it is three kernels, each a node of a captured graph (two
+    /// where there are no elements), and a mistake is an error ([`ErrorKind::Mismatched`], [`ErrorKind::Concurrent`]) where
+    /// it is undefined otherwise.
     /// `SYMMEM_CHECK`, 0 or 1; default: on the simulated machine, and not on GPUs.
     pub check: Option<bool>,
     /// Element types whose kernels are loaded at init, each with all of [`Self::ops`]; others by

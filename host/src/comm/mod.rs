@@ -294,8 +294,9 @@ impl Comm {
     }
 
     /// What a graph keeps of an operation on these windows.
-    pub(crate) fn kept(&self, windows: [&Arc<WindowInner>; 2]) -> Token {
-        Kept::token(windows, &self.kernels, &self.record, &self.process)
+    pub(crate) fn kept(&self, windows: &[&Arc<WindowInner>]) -> Token {
+        let released = self.device().machine().released();
+        Kept::token(released, windows, &self.kernels, &self.record, &self.process)
     }
 
     pub(crate) fn order(&self) -> std::sync::MutexGuard<'_, StreamOrder> {

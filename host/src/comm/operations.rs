@@ -42,7 +42,7 @@ pub(crate) struct Kept {
 /// Held for its destructors.
 #[derive(Debug)]
 struct Held {
-    _windows: [Arc<WindowInner>; 2],
+    _windows: Vec<Arc<WindowInner>>,
     _kernels: Arc<Kernels>,
     _record: Arc<Record>,
     _process: Arc<Process>,
@@ -51,19 +51,19 @@ struct Held {
 impl Kept {
     /// A token that holds all of it, and hands it over when the graph has gone.
     pub(crate) fn token(
-        windows: [&Arc<WindowInner>; 2],
+        released: &Arc<Released>,
+        windows: &[&Arc<WindowInner>],
         kernels: &Arc<Kernels>,
         record: &Arc<Record>,
         process: &Arc<Process>,
     ) -> Token {
         let held = Held {
-            _windows: windows.map(Arc::clone),
+            _windows: windows.iter().copied().cloned().collect(),
             _kernels: kernels.clone(),
             _record: record.clone(),
             _process: process.clone(),
         };
-        let released = windows[0].device.machine().released().clone();
-        Token::new(Self { released, held: Some(Box::new(held)) })
+        Token::new(Self { released: released.clone(), held: Some(Box::new(held)) })
     }
 }
 

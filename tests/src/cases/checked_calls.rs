@@ -16,7 +16,7 @@ type Call = fn(&mut Comm, u64, &Stream) -> symmem::Result<()>;
 /// What differs, what all ranks but the last call, what the last calls, and what each is called in the error.
 type Row = (&'static str, Call, Call, [&'static str; 2]);
 
-const MISMATCHED: [Row; 10] = [
+const MISMATCHED: [Row; 11] = [
     (
         "count",
         reduce_f32,
@@ -28,6 +28,13 @@ const MISMATCHED: [Row; 10] = [
         reduce_f32,
         |comm, at, stream| comm.all_reduce_at(at, at, 4000, F32, SUM, stream),
         ["of 200", "of 4000"],
+    ),
+    // Without elements there may be no memory either.
+    (
+        "emptiness",
+        reduce_f32,
+        |comm, _, stream| comm.all_reduce_at(0, 0, 0, F32, SUM, stream),
+        ["of 200", "of 0"],
     ),
     (
         "type",
@@ -101,6 +108,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("checked_calls::two_graphs_at_once", 2, two_graphs_at_once),
         Case::new("checked_calls::two_graphs_in_order", 2, two_graphs_in_order),
         Case::new("checked_calls::nodes", 2, nodes),
+        Case::new("checked_calls::empty", 2, empty),
         Case::new("checked_calls::wish_of_rank_0_holds", 2, wish_of_rank_0_holds),
         Case::new("checked_calls::by_default_where_simulated", 2, by_default_where_simulated),
     ]);
@@ -246,6 +254,26 @@ fn nodes(context: &Context) -> Result<()> {
                 ensure!(found.n_kernel_nodes == expected, "{algorithm}, checked: {check}: {found:?}");
             }
         }
+    }
+    Ok(())
+}
+
+/// Calls without elements are the same wherever their arrays are; eager and in graphs, and unchecked they launch nothing.
+fn empty(context: &Context) -> Result<()> {
+    for check in [false, true] {
+        let mut rig = rig_for(context, Some(check))?;
+        let windows = rig.alloc::<f32>(COUNT)?;
+        for (comm, stream) in rig.comms.iter_mut().zip(&rig.streams) {
+            let at = if comm.rank() == 0 { 0 } else { windows[comm.rank() as usize].address() };
+            let mut call = || comm.all_reduce_at(at, at, 0, F32, SUM, stream);
+            call()?;
+            let graph = stream.capture(&mut call)?;
+            let found = graph.facts()?.n_kernel_nodes;
+            ensure!(found == if check { 2 } else { 0 }, "{found} kernels, checked: {check}");
+            graph.instantiate()?.launch(stream)?;
+            reduce_f32(comm, windows[comm.rank() as usize].address(), stream)?;
+        }
+        rig.synchronize()?;
     }
     Ok(())
 }
