@@ -3,13 +3,21 @@
 //! Shared by the build script and by `cargo xtask`, which has no part of the crate itself, so that both hold the same
 //! rules.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use symmem_builder::check::{KernelRule, Rules, check};
+use symmem_builder::merge::merge;
+use symmem_builder::output::publish;
+use symmem_builder::select::{entry_names, for_older};
 use symmem_builder::{BuildError, Builder, Lto};
 use symmem_device::kernels::{KERNELS, LOOPS, Promise, THREADS_MAX, check_kernels};
 
 /// The compute capabilities that the crate carries PTX for: 89 with only what 80 has not, 90 with all.
 pub(crate) const SMS: [u32; 3] = [80, 89, 90];
+
+/// Instructions of sm_90 that older devices do without: all that kernels for them lack, unless their source asks for the
+/// device.
+const OMITTED: [&str; 1] = ["griddepcontrol."];
 
 /// Checked PTX of one SM.
 pub(crate) struct Module {
@@ -28,17 +36,51 @@ pub(crate) fn file_name(sm: u32) -> String {
 
 /// Compiles the device crate in `device_dir`. Beside the modules, the files and folders that they were made from.
 ///
+/// It is compiled for sm_90. Kernels of older devices are taken from there, without what only sm_90 has, if their source
+/// does not ask for the device; those of which it does are compiled for sm_80 too. `compiled_for` makes the same module
+/// from the source alone.
+///
 /// # Errors
 ///
 /// The crate does not compile, or its PTX breaks a rule.
 pub(crate) fn compile(device_dir: &Path) -> Result<(Vec<Module>, Vec<PathBuf>), BuildError> {
-    let builder = SMS
-        .iter()
-        .fold(Builder::new(device_dir).lto(Lto::Off).threads_max(THREADS_MAX), |builder, &sm| builder.sm(sm));
-    let artifacts = builder.build()?;
-    let modules = artifacts.modules.into_iter();
-    let modules = modules.map(|made| checked(made.sm, made.text, &made.path, "mend the device crate"));
-    Ok((modules.collect::<Result<_, _>>()?, artifacts.inputs))
+    let newest = builder(device_dir).sm(90).build()?;
+    let by_sm = builder(device_dir).sm(80).cfg("symmem_by_sm").build()?;
+    let [newest_module, by_sm_module] = [&newest, &by_sm].map(|artifacts| &artifacts.modules[0]);
+    let module = |sm: u32| {
+        let path = newest_module.path.with_file_name(file_name(sm));
+        let text = match sm {
+            90 => newest_module.text.clone(),
+            _ => older(sm, &newest_module.text, &by_sm_module.text),
+        };
+        publish(&path, &text)?;
+        checked(sm, text, &path, "mend the device crate")
+    };
+    Ok((SMS.into_iter().map(module).collect::<Result<_, _>>()?, newest.inputs))
+}
+
+/// The module for `sm`, compiled for it alone.
+///
+/// # Errors
+///
+/// As [`compile`].
+#[allow(dead_code, reason = "for xtask, which holds the two against each other")]
+pub(crate) fn compiled_for(sm: u32, device_dir: &Path) -> Result<Module, BuildError> {
+    let made = builder(device_dir).sm(sm).build()?.modules.remove(0);
+    checked(sm, made.text, &made.path, "mend the device crate")
+}
+
+fn builder(device_dir: &Path) -> Builder {
+    Builder::new(device_dir).lto(Lto::Off).threads_max(THREADS_MAX).incremental()
+}
+
+/// The module for `sm` out of those for sm_90 and for the kernels whose source asks for the device.
+fn older(sm: u32, newest: &str, by_sm: &str) -> String {
+    let wanted: HashSet<String> = rules(sm).kernels.into_iter().map(|rule| rule.name).collect();
+    let own: HashSet<&str> = entry_names(by_sm).filter(|name| wanted.contains(*name)).collect();
+    let own_module = for_older(by_sm, sm, &[], |name| own.contains(name));
+    let rest = for_older(newest, sm, &OMITTED, |name| wanted.contains(name) && !own.contains(name));
+    merge([own_module.as_str(), rest.as_str()])
 }
 
 /// Reads the modules from `dir`.

@@ -1,8 +1,10 @@
-//! `cargo xtask check-ptx`: the assembler's word on every kernel.
+//! `cargo xtask check-ptx`: the assembler's word on every kernel, and the compiler's on those for older devices.
 
 use crate::{build, kernels, shell};
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use symmem_builder::check::{Entry, PtxText};
 use symmem_builder::ptxas::{KernelResources, Ptxas, WHEEL};
 use symmem_builder::{Builder, Lto};
 
@@ -23,6 +25,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(dir) => kernels::ready(dir)?,
         None => build::stage_one()?,
     };
+    if args.ptx.is_none() {
+        modules.iter().filter(|module| module.sm < 90).try_for_each(compare)?;
+    }
     let ptxas = match find_or_install() {
         Ok(ptxas) => ptxas,
         Err(error) if args.required => return Err(error),
@@ -50,6 +55,42 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         assemble_primitives(&ptxas, &dir)?;
     }
     if spilling.is_empty() { Ok(()) } else { bail!("registers are spilled in {}", spilling.join(", ")) }
+}
+
+/// The module of an older device, which was made from that of a newer one, must be what the compiler makes for it: it is
+/// not if the source of a kernel asks for the device and the table does not say so.
+fn compare(module: &kernels::Module) -> Result<()> {
+    shell::step(format_args!("compiling for sm_{} alone", module.sm));
+    let compiled = kernels::compiled_for(module.sm, &shell::device_dir())?;
+    let [made, compiled] = [&module.text, &compiled.text].map(|text| instructions(text));
+    let others: Vec<&str> =
+        compiled.keys().filter(|name| made.get(*name) != compiled.get(*name)).copied().collect();
+    match made.len() == compiled.len() && others.is_empty() {
+        true => Ok(()),
+        false => bail!(
+            "compiled for sm_{} alone, these are other kernels: {}; where the source asks for the device, the table of \
+             kernels must say so (`by_sm`)",
+            module.sm,
+            others.join(", ")
+        ),
+    }
+}
+
+/// The kernels of a module, each as its instructions in order, without the numbers of registers and labels.
+fn instructions(ptx: &str) -> BTreeMap<&str, Vec<String>> {
+    let text = PtxText::parse(ptx);
+    let lines = |entry: &Entry<'_>| entry.lines.iter().map(|line| without_numbers(line.text)).collect();
+    text.entries.iter().map(|entry| (entry.name, lines(entry))).collect()
+}
+
+fn without_numbers(line: &str) -> String {
+    let mut is_name = false;
+    let mut kept = line.to_owned();
+    kept.retain(|c| {
+        is_name = matches!(c, '%' | '$') || (is_name && (c.is_ascii_alphanumeric() || c == '_'));
+        !(is_name && c.is_ascii_digit())
+    });
+    kept
 }
 
 /// Every instruction of the device crate, also those that no kernel uses yet; some need sm_90.

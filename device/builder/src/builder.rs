@@ -48,6 +48,7 @@ pub struct Builder {
     lto: Lto,
     cfgs: Vec<String>,
     threads_max: Option<u32>,
+    incremental: bool,
 }
 
 impl Builder {
@@ -61,6 +62,7 @@ impl Builder {
             lto: Lto::Fat,
             cfgs: Vec::new(),
             threads_max: None,
+            incremental: false,
         }
     }
 
@@ -99,6 +101,14 @@ impl Builder {
     #[must_use]
     pub fn threads_max(mut self, threads: u32) -> Self {
         self.threads_max = Some(threads);
+        self
+    }
+
+    /// Keeps the compiler's state of each SM, some times the size of its PTX, so that after an edit only those Rust modules
+    /// are compiled that it reaches. For crates without link-time optimisation.
+    #[must_use]
+    pub fn incremental(mut self) -> Self {
+        self.incremental = true;
         self
     }
 
@@ -186,6 +196,8 @@ impl Compilation {
     /// Cargo does not track them: where the module of an earlier run is missing, or was never finished, the compiler is
     /// made to run.
     fn module(&self, builder: &Builder, sm: u32) -> Result<Module> {
+        let identity = self.identity(builder);
+        let state = format!("{}_sm{sm}_{identity:016x}", self.name);
         let mut request = Request {
             sm,
             ptx_version: builder.ptx_version,
@@ -193,10 +205,10 @@ impl Compilation {
             target_dir: self.stage.clone(),
             lock_file: self.lock_file(),
             cfgs: builder.cfgs.clone(),
+            state_dir: builder.incremental.then(|| self.stage.join("incremental").join(&state)),
             force: None,
         };
-        let identity = self.identity(builder);
-        let made = self.stage.join("asm").join(format!("{}_sm{sm}_{identity:016x}.s", self.name));
+        let made = self.stage.join("asm").join(format!("{state}.s"));
         let unfinished = made.with_extension("unfinished");
         let is_valid = made.is_file() && !unfinished.exists();
         publish(&unfinished, "")?;
@@ -204,6 +216,8 @@ impl Compilation {
         self.compile(&request)?;
         if self.pieces()?.is_empty() && !is_valid {
             request.force = Some(UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos()));
+            // The state of a run that was forced is of no use to another.
+            request.state_dir.iter().filter(|dir| dir.is_dir()).try_for_each(remove_folder)?;
             self.compile(&request)?;
         }
         let pieces = self.pieces()?;
@@ -252,7 +266,7 @@ impl Compilation {
     /// when they share a target directory.
     fn identity(&self, builder: &Builder) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (builder.ptx_version, builder.lto, &builder.cfgs).hash(&mut hasher);
+        (builder.ptx_version, builder.lto, &builder.cfgs, builder.incremental).hash(&mut hasher);
         (
             &self.crate_dir,
             &self.root,
@@ -295,6 +309,11 @@ fn read(path: impl AsRef<Path>) -> Result<String> {
 fn remove(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     std::fs::remove_file(path).map_err(|error| BuildError::io("remove", path, error))
+}
+
+fn remove_folder(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    std::fs::remove_dir_all(path).map_err(|error| BuildError::io("remove folder", path, error))
 }
 
 /// Sets the variables of stage one: unstable flags on the stable compiler, flags of every crate, the source of `core`.

@@ -30,6 +30,11 @@ const PROFILE_VALUES: [(&str, &str); 7] = [
 /// of their bodies lengthen the path of the shortest kernels.
 const UNROLL_FLAGS: &str = "-Cllvm-args=-unroll-threshold=1000 -unroll-runtime=false";
 
+/// With a state to keep, the compiler by itself inlines no MIR, and no function from another Rust module that lacks
+/// `#[inline]`: it would be `.extern` and a call. Told so, it makes kernels of the same size and registers with a state and
+/// without.
+const INLINE_FLAGS: [&str; 2] = ["-Zinline-mir=yes", "-Zcross-crate-inline-threshold=always"];
+
 /// Whether the crates are optimised as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lto {
@@ -48,11 +53,12 @@ impl Lto {
         }
     }
 
-    /// Parts of the crate that the compiler makes code for at once, each of some Rust modules.
+    /// Most parts that the compiler divides the crate into, to make code for several at once and to make it anew for few:
+    /// a part is a Rust module, or some of them where there are more.
     fn codegen_units(self) -> &'static str {
         match self {
             Lto::Fat => "1",
-            Lto::Off => "16",
+            Lto::Off => "256",
         }
     }
 }
@@ -73,6 +79,8 @@ pub struct Request {
     pub lock_file: Option<PathBuf>,
     /// Conditions of the device crate: `NAME` or `NAME="VALUE"`.
     pub cfgs: Vec<String>,
+    /// Where the compiler keeps its state, so that it makes code anew only for those Rust modules that a change reaches.
+    pub state_dir: Option<PathBuf>,
     /// Makes the compiler run although nothing changed.
     pub force: Option<u128>,
 }
@@ -117,7 +125,13 @@ fn sm_flags(request: &Request) -> Vec<OsString> {
         format!("-Ctarget-feature=+ptx{}", request.ptx_version).into(),
         UNROLL_FLAGS.into(),
     ];
+    flags.extend(INLINE_FLAGS.map(Into::into));
     flags.extend(request.cfgs.iter().flat_map(|cfg| ["--cfg".into(), cfg.into()]));
+    if let Some(dir) = &request.state_dir {
+        let mut incremental = OsString::from("-Cincremental=");
+        incremental.push(dir);
+        flags.push(incremental);
+    }
     if let Some(nonce) = request.force {
         flags.push(format!("-Cmetadata=force{nonce}").into());
     }
@@ -128,7 +142,7 @@ fn sm_flags(request: &Request) -> Vec<OsString> {
 mod tests {
     use super::*;
 
-    fn line(lock_file: Option<&str>, force: Option<u128>) -> String {
+    fn line(lock_file: Option<&str>, state_dir: Option<&str>, force: Option<u128>) -> String {
         let request = Request {
             sm: 90,
             ptx_version: 84,
@@ -136,6 +150,7 @@ mod tests {
             target_dir: "/t".into(),
             lock_file: lock_file.map(PathBuf::from),
             cfgs: Vec::new(),
+            state_dir: state_dir.map(PathBuf::from),
             force,
         };
         let words: Vec<_> = arguments(&request).into_iter().map(|word| word.into_string().unwrap()).collect();
@@ -144,7 +159,7 @@ mod tests {
 
     #[test]
     fn flags_of_one_sm_do_not_reach_core() {
-        let line = line(None, None);
+        let line = line(None, None, None);
         let (all, last) = line.split_once(" -- ").unwrap();
         assert!(
             !all.contains("sm_90") && all.contains("--locked") && all.contains("profile.device.lto=\"fat\"")
@@ -152,7 +167,8 @@ mod tests {
         assert_eq!(
             last,
             format!(
-                "--emit=asm -Zremap-cwd-prefix= -Ctarget-cpu=sm_90 -Ctarget-feature=+ptx84 {UNROLL_FLAGS}"
+                "--emit=asm -Zremap-cwd-prefix= -Ctarget-cpu=sm_90 -Ctarget-feature=+ptx84 {UNROLL_FLAGS} {}",
+                INLINE_FLAGS.join(" ")
             )
         );
         assert!(!rustflags(Path::new("/rs")).contains("sm_"));
@@ -160,11 +176,17 @@ mod tests {
 
     #[test]
     fn without_a_lock_file_one_is_kept_in_the_target_directory() {
-        let line = line(Some("/t/k/Cargo.lock"), Some(7));
+        let line = line(Some("/t/k/Cargo.lock"), None, Some(7));
         assert!(!line.contains("--locked") && line.ends_with("-Cmetadata=force7"));
         assert!(
             line.contains("-Zlockfile-path --config resolver.lockfile-path=\"/t/k/Cargo.lock\""),
             "{line}"
         );
+    }
+
+    #[test]
+    fn a_state_is_kept_where_it_is_asked_for() {
+        assert!(line(None, Some("/t/s"), None).ends_with(" -Cincremental=/t/s"));
+        assert!(!line(None, None, None).contains("-Cincremental"));
     }
 }

@@ -25,7 +25,7 @@
 //! | [`process`] | child processes with a time limit |
 //! | [`ptxas`] | the assembler, where there is one |
 //! | [`rust_src`] | where the source of `core` comes from |
-//! | [`select`] | a module divided by its kernels |
+//! | [`select`] | a module divided by its kernels, and for an older device |
 
 pub mod bounds;
 pub mod check;

@@ -1,19 +1,28 @@
 //! One module out of the pieces that the compiler makes where it makes code for several parts of a crate at once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-/// The pieces as one text: one header, the functions of all, one table of source files.
+/// The pieces as one text: one header, the kernels of all, one table of source files. A function that several pieces
+/// have, as the panic handler in modules of one crate, is taken from the first.
 ///
 /// Labels that only debug information could refer to are dropped; labels of code are local to their function, so that
 /// those of two pieces do not meet.
 pub fn merge<'a>(pieces: impl IntoIterator<Item = &'a str>) -> String {
     let mut merged = String::new();
     let mut files = Files::default();
+    let mut functions = HashSet::new();
     for (index, piece) in pieces.into_iter().enumerate() {
         let numbers = files.take(piece);
+        let mut is_repeated = false;
         for line in piece.split_inclusive('\n') {
             let text = line.trim();
+            is_repeated |= is_function(text) && !functions.insert(text);
+            if is_repeated {
+                // The compiler closes a function, and nothing else, at the start of a line.
+                is_repeated = !line.starts_with('}');
+                continue;
+            }
             if is_of_file(text) || is_debug_label(text) || (index > 0 && is_header(text)) {
                 continue;
             }
@@ -67,6 +76,10 @@ fn renumbered(text: &str, numbers: &HashMap<&str, usize>) -> Option<String> {
     Some(format!("\t.loc\t{} {}\n", numbers.get(number)?, place.trim_start()))
 }
 
+fn is_function(text: &str) -> bool {
+    [".visible .func", ".func"].iter().any(|start| text.starts_with(start))
+}
+
 fn is_header(text: &str) -> bool {
     [".version", ".target", ".address_size", "//"].iter().any(|start| text.starts_with(start))
 }
@@ -108,6 +121,15 @@ mod tests {
             assert!(entry.lines.iter().any(|line| line.text == "$L__BB0_1:"));
         }
         assert!(!merged.contains("$L__tmp") && !merged.contains("$L__func") && !merged.contains(".section"));
+    }
+
+    #[test]
+    fn a_function_of_two_pieces_is_there_once() {
+        let function = ".visible .func panic(\n)\n{\n\ttrap;\n}\n";
+        let pieces = ["a", "b"].map(|entry| piece(entry, "x.rs", 1) + function);
+        let merged = merge(pieces.iter().map(String::as_str));
+        assert_eq!((merged.matches(function).count(), merged.matches("panic").count()), (1, 1), "{merged}");
+        assert_eq!(PtxText::parse(&merged).entries.len(), 2);
     }
 
     #[test]

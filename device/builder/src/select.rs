@@ -1,7 +1,9 @@
-//! A module divided by its kernels.
+//! A module divided by its kernels, and the module of an older device out of the one for a newer.
 //!
 //! A driver assembles all of a module before the first kernel can be launched, so a program that needs two kernels of a
 //! thousand should not load the thousand.
+
+use std::fmt::Write;
 
 /// `ptx` in `n` modules: each entry in the one that `module_of` says by its name, or in none; all that stands outside of
 /// entries in every one.
@@ -31,6 +33,28 @@ pub fn divide(ptx: &str, n: usize, module_of: impl Fn(&str) -> Option<usize>) ->
         }
     }
     modules
+}
+
+/// The module for compute capability `sm` out of `ptx`, which was compiled for a newer one: the entries that `is_wanted`
+/// chooses by their names, without the instructions that start with one of `omitted`. It is what the compiler would make
+/// where these instructions are all that the source has for the newer device alone.
+pub fn for_older(ptx: &str, sm: u32, omitted: &[&str], is_wanted: impl Fn(&str) -> bool) -> String {
+    let wanted = divide(ptx, 1, |name| is_wanted(name).then_some(0)).remove(0);
+    let mut older = String::with_capacity(wanted.len());
+    for line in wanted.split_inclusive('\n') {
+        let text = line.trim_start();
+        if text.starts_with(".target") {
+            writeln!(older, ".target sm_{sm}").expect("a String takes any text");
+        } else if !omitted.iter().any(|instruction| text.starts_with(instruction)) {
+            older.push_str(line);
+        }
+    }
+    older
+}
+
+/// The names of the entries of `ptx`.
+pub fn entry_names(ptx: &str) -> impl Iterator<Item = &str> {
+    ptx.lines().filter_map(entry_name)
 }
 
 /// The name behind `.entry`, in a line that starts one.
@@ -68,7 +92,14 @@ mod tests {
     #[test]
     fn what_belongs_to_no_module_is_left_out() {
         let divided = divide(PTX, 1, |name| (name == "b").then_some(0));
-        assert_eq!(PtxText::parse(&divided[0]).entries.len(), 1);
+        assert_eq!(entry_names(&divided[0]).collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
+    fn an_older_device_has_the_entries_that_it_can_run() {
+        let newer = PTX.replace("\tret;", "\tgriddepcontrol.wait;\n\tret;");
+        let older = for_older(&newer, 80, &["griddepcontrol."], |name| name == "a");
+        assert_eq!(older, divide(PTX, 1, |name| (name == "a").then_some(0))[0].replace("sm_90", "sm_80"));
     }
 
     #[test]

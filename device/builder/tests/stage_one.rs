@@ -1,11 +1,12 @@
-//! Stage one on a crate of its own: no workspace around it, no lock file, a kernel that may panic.
+//! Stage one on crates of its own: no workspace around them, no lock file, a kernel that may panic.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use symmem_builder::check::{PtxText, Rules, golden, violations};
+use symmem_builder::check::{Entry, PtxText, Rules, golden, violations};
 use symmem_builder::{Artifacts, Builder, Lto};
 
 const MANIFEST: &str =
-    "[package]\nname = \"tiny-kernels\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n";
+    "[package]\nname = \"NAME-kernels\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n";
 const SOURCE: &str = r#"#![no_std]
 #![feature(abi_ptx, stdarch_nvptx, asm_experimental_arch)]
 
@@ -35,13 +36,49 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 }
 "#;
 
-/// A folder below cargo's own scratch space for this test, made anew.
-fn tiny_crate(source: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tiny");
+/// Two kernels in modules of their own, and what both use, which is not `#[inline]`.
+const MODULES: &str = r#"#![no_std]
+#![feature(abi_ptx)]
+
+mod shared {
+    pub fn plus(value: u32) -> u32 {
+        value.rotate_left(3).wrapping_mul(value) + 1
+    }
+}
+
+mod first {
+    #[unsafe(no_mangle)]
+    pub unsafe extern "ptx-kernel" fn first(word: *mut u32, value: u32) {
+        // SAFETY: the caller gives a word.
+        unsafe { word.write(crate::shared::plus(value) ^ 7) }
+    }
+}
+
+mod second {
+    #[unsafe(no_mangle)]
+    pub unsafe extern "ptx-kernel" fn second(word: *mut u32, value: u32) {
+        // SAFETY: the caller gives a word.
+        unsafe { word.write(crate::shared::plus(value) ^ 9) }
+    }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+"#;
+
+/// A crate in a folder below cargo's own scratch space for this test, made anew.
+fn new_crate(name: &str, source: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(dir.join("src")).unwrap();
-    std::fs::write(dir.join("Cargo.toml"), MANIFEST).unwrap();
+    std::fs::write(dir.join("Cargo.toml"), MANIFEST.replace("NAME", name)).unwrap();
     std::fs::write(dir.join("src/lib.rs"), source).unwrap();
     dir
+}
+
+fn tiny_crate(source: &str) -> PathBuf {
+    new_crate("tiny", source)
 }
 
 fn build(dir: &Path) -> Artifacts {
@@ -94,5 +131,29 @@ fn a_crate_becomes_one_checked_module_per_sm() {
         Builder::new(tiny_crate("compile error")).sm(90).lto(Lto::Off).build().unwrap_err().to_string();
     for part in ["`cargo rustc", "failed (exit status: 101)", "src/lib.rs:1:9"] {
         assert!(error.contains(part), "{error}");
+    }
+}
+
+/// The kernels of a module, by name, each as its lines.
+fn kernels(ptx: &str) -> BTreeMap<String, Vec<String>> {
+    let lines = |entry: &Entry<'_>| entry.lines.iter().map(|line| line.text.to_owned()).collect();
+    PtxText::parse(ptx).entries.iter().map(|entry| (entry.name.to_owned(), lines(entry))).collect()
+}
+
+#[test]
+fn with_a_state_the_code_is_what_it_is_without() {
+    for (step, source) in [
+        ("first", MODULES.to_owned()),
+        ("one kernel edited", MODULES.replace("^ 9", "^ 11")),
+        ("what both use edited", MODULES.replace(" + 1", " + 2")),
+        ("back", MODULES.to_owned()),
+    ] {
+        let builder = Builder::new(new_crate("modules", &source)).sm(90).lto(Lto::Off);
+        let anew = builder.clone().build().unwrap();
+        let by_state = builder.incremental().build().unwrap();
+        let [anew, by_state] = [anew, by_state].map(|artifacts| artifacts.modules[0].text.clone());
+        assert_eq!(kernels(&by_state), kernels(&anew), "{step}");
+        assert_eq!(kernels(&anew).len(), 2, "{step}");
+        assert!(!by_state.contains(".extern"), "{step}: {by_state}");
     }
 }

@@ -1,7 +1,8 @@
 //! The one table of kernels. Compiled for the GPU a row becomes entry points; compiled for the CPU it becomes what
 //! eligibility and dispatch read. A combination that is not here does not exist.
 //!
-//! The entries of each algorithm are a module of their own, so that the compiler makes code for several at once.
+//! The entries of each algorithm and type are a module of their own, so that the compiler makes code for several at once,
+//! and after an edit for those alone that it reaches.
 
 /// What the host knows of one kernel.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -45,25 +46,40 @@ macro_rules! table {
 macro_rules! table {
     ($($collective:ident $algorithm:ident $kernel:ident { $($sm:ident { $($dtype:ident [$($op:ident)*])* })* })*) => {
         $(mod $kernel {
-            #[allow(unused_imports, reason = "kernels of bytes name no type")]
-            use super::{dtype, op};
-            $($($(table! { @entry $sm $kernel $dtype $op })*)*)*
+            $($(mod $dtype {
+                #[allow(unused_imports, reason = "kernels of bytes name no type")]
+                use super::super::{dtype, op};
+                $(table! { @entry $sm $kernel $dtype $op })*
+            })*)*
         })*
     };
-    // The module for sm_89 has what is new there; the rest of such a device's kernels are those of sm_80.
-    (@entry sm_80 $kernel:ident $dtype:ident $op:ident) => {
+    // The module for sm_89 has what is new there; the rest of such a device's kernels are those of sm_80. A kernel of
+    // sm_80 whose source asks for no device is, but for `griddepcontrol`, that of sm_90: with `symmem_by_sm` only the
+    // others are compiled.
+    (@entry by_sm $kernel:ident $dtype:ident $op:ident) => {
         #[cfg(any(not(target_feature = "sm_89"), target_feature = "sm_90"))]
-        table! { @entry $kernel $dtype $op }
+        table! { @one $kernel $dtype $op }
+    };
+    (@entry sm_80 $kernel:ident $dtype:ident $op:ident) => {
+        #[cfg(all(not(symmem_by_sm), any(not(target_feature = "sm_89"), target_feature = "sm_90")))]
+        table! { @one $kernel $dtype $op }
     };
     (@entry sm_89 $kernel:ident $dtype:ident $op:ident) => {
         #[cfg(target_feature = "sm_89")]
-        table! { @entry $kernel $dtype $op }
+        table! { @one $kernel $dtype $op }
     };
     (@entry sm_90 $kernel:ident $dtype:ident $op:ident) => {
         #[cfg(target_feature = "sm_90")]
-        table! { @entry $kernel $dtype $op }
+        table! { @one $kernel $dtype $op }
     };
-    (@entry $kernel:ident $dtype:ident $op:ident) => {
+    // A mutant has one kernel for each source: the others are the same code in other types.
+    (@one $kernel:ident f32 sum) => { table! { @make $kernel f32 sum } };
+    (@one $kernel:ident any any) => { table! { @make $kernel any any } };
+    (@one $kernel:ident $dtype:ident $op:ident) => {
+        #[cfg(not(symmem_mutant))]
+        table! { @make $kernel $dtype $op }
+    };
+    (@make $kernel:ident $dtype:ident $op:ident) => {
         const _: () = {
             #[unsafe(export_name = concat!("symmem_", stringify!($kernel), "_", stringify!($dtype), "_", stringify!($op)))]
             extern "ptx-kernel" fn entry(args: crate::abi::CollectiveArgs) {
@@ -77,124 +93,58 @@ macro_rules! table {
     };
 }
 
-/// Writes out the lists of types and operations that rows name.
-#[cfg(not(symmem_mutant))]
-macro_rules! kernels {
-    // Every type and operation.
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: all; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel {
-            sm_80 {
-                f64 [sum prod min max avg]
-                f32 [sum prod min max avg]
-                f16 [sum prod min max avg]
-                bf16 [sum prod min max avg]
-                u8 [sum prod min max avg]
-                i8 [min max avg]
-                u32 [sum prod min max avg]
-                i32 [min max avg]
-                u64 [sum prod min max avg]
-                i64 [min max avg]
-            }
-            sm_89 {
-                e4m3 [sum prod min max avg]
-                e5m2 [sum prod min max avg]
-            }
-        }] $($rest)* }
-    };
+/// Writes out the lists that rows name: the types, by the first device that has their kernels, each with its operations.
+/// The first argument is every operation, the second those of signed whole numbers.
+macro_rules! list {
+    (all $all:tt $signed:tt => $($then:tt)*) => { kernels! { $($then)* {
+        sm_80 {
+            f64 $all f32 $all f16 $all bf16 $all
+            u8 $all i8 $signed u32 $all i32 $signed u64 $all i64 $signed
+        }
+        sm_89 { e4m3 $all e5m2 $all }
+    } } };
+    // All; the source of some asks which device it is for.
+    (all_by_sm $all:tt $signed:tt => $($then:tt)*) => { kernels! { $($then)* {
+        by_sm { f64 $all f32 $all u32 $all i32 $signed u64 $all i64 $signed }
+        sm_80 { f16 $all bf16 $all u8 $all i8 $signed }
+        sm_89 { e4m3 $all e5m2 $all }
+    } } };
     // Types of which 12 bytes are a whole number.
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: narrow; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel {
-            sm_90 {
-                f32 [sum prod min max avg]
-                f16 [sum prod min max avg]
-                bf16 [sum prod min max avg]
-                e4m3 [sum prod min max avg]
-                e5m2 [sum prod min max avg]
-                u8 [sum prod min max avg]
-                i8 [min max avg]
-                u32 [sum prod min max avg]
-                i32 [min max avg]
-            }
-        }] $($rest)* }
-    };
+    (narrow $all:tt $signed:tt => $($then:tt)*) => { kernels! { $($then)* {
+        sm_90 { f32 $all f16 $all bf16 $all e4m3 $all e5m2 $all u8 $all i8 $signed u32 $all i32 $signed }
+    } } };
     // Types with a value to spare.
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: floats; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel {
-            sm_80 {
-                f64 [sum prod min max avg]
-                f32 [sum prod min max avg]
-                f16 [sum prod min max avg]
-                bf16 [sum prod min max avg]
-            }
-            sm_89 {
-                e4m3 [sum prod min max avg]
-                e5m2 [sum prod min max avg]
-            }
-        }] $($rest)* }
-    };
-    // What the switch reduces: see `element::switched`.
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: switched; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel {
-            sm_90 {
-                f64 [sum avg]
-                f32 [sum avg]
-                f16 [sum]
-                bf16 [sum]
-                u32 [sum min max avg]
-                i32 [min max avg]
-                u64 [sum min max avg]
-                i64 [min max avg]
-            }
-        }] $($rest)* }
-    };
+    (floats $all:tt $signed:tt => $($then:tt)*) => { kernels! { $($then)* {
+        sm_80 { f64 $all f32 $all f16 $all bf16 $all }
+        sm_89 { e4m3 $all e5m2 $all }
+    } } };
     // The floats that are mostly reduced.
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: common; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel {
-            sm_90 {
-                f32 [sum prod min max avg]
-                f16 [sum prod min max avg]
-                bf16 [sum prod min max avg]
-            }
-        }] $($rest)* }
-    };
+    (common $all:tt $signed:tt => $($then:tt)*) => { kernels! { $($then)* {
+        sm_90 { f32 $all f16 $all bf16 $all }
+    } } };
+    // What the switch reduces: see `element::switched`.
+    (switched $all:tt $signed:tt => $($then:tt)*) => { kernels! { $($then)* {
+        sm_90 {
+            f64 [sum avg] f32 [sum avg] f16 [sum] bf16 [sum]
+            u32 [sum min max avg] i32 $signed u64 [sum min max avg] i64 $signed
+        }
+    } } };
     // Bytes of any type.
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: bytes; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_80 { any [any] } }] $($rest)* }
-    };
+    (bytes $all:tt $signed:tt => $($then:tt)*) => { kernels! { $($then)* { sm_80 { any [any] } } } };
     // Bytes of any type, by instructions of sm_90.
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: bytes_sm_90; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_90 { any [any] } }] $($rest)* }
-    };
-    (@done [$($done:tt)*]) => { table! { $($done)* } };
-    ($($row:tt)*) => { kernels! { @done [] $($row)* } };
+    (bytes_sm_90 $all:tt $signed:tt => $($then:tt)*) => { kernels! { $($then)* { sm_90 { any [any] } } } };
 }
 
-/// The same for a mutant, which has one kernel for each source: the others are the same code in other types.
-#[cfg(symmem_mutant)]
+/// Puts the list in the place of its name, row by row.
 macro_rules! kernels {
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: all; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_80 { f32 [sum] } }] $($rest)* }
+    (@rows $done:tt $collective:ident $algorithm:ident $kernel:ident: $list:ident; $($rest:tt)*) => {
+        list! { $list [sum prod min max avg] [min max avg] => @row $done [$($rest)*] $collective $algorithm $kernel }
     };
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: narrow; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_90 { f32 [sum] } }] $($rest)* }
+    (@row [$($done:tt)*] [$($rest:tt)*] $collective:ident $algorithm:ident $kernel:ident $types:tt) => {
+        kernels! { @rows [$($done)* $collective $algorithm $kernel $types] $($rest)* }
     };
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: floats; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_80 { f32 [sum] } }] $($rest)* }
-    };
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: switched; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_90 { f32 [sum] } }] $($rest)* }
-    };
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: common; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_90 { f32 [sum] } }] $($rest)* }
-    };
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: bytes; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_80 { any [any] } }] $($rest)* }
-    };
-    (@done [$($done:tt)*] $collective:ident $algorithm:ident $kernel:ident: bytes_sm_90; $($rest:tt)*) => {
-        kernels! { @done [$($done)* $collective $algorithm $kernel { sm_90 { any [any] } }] $($rest)* }
-    };
-    (@done [$($done:tt)*]) => { table! { $($done)* } };
-    ($($row:tt)*) => { kernels! { @done [] $($row)* } };
+    (@rows [$($done:tt)*]) => { table! { $($done)* } };
+    ($($row:tt)*) => { kernels! { @rows [] $($row)* } };
 }
 
 kernels! {
@@ -204,14 +154,14 @@ kernels! {
     AllReduce Sentinel all_reduce_sentinel: floats;
     AllReduce SentinelTwoShot all_reduce_sentinel_two_shot: floats;
     AllReduce TwoShotLdSt all_reduce_two_shot_ld_st: all;
-    AllReduce TwoShotPush all_reduce_two_shot_push: all;
+    AllReduce TwoShotPush all_reduce_two_shot_push: all_by_sm;
     AllReduce Mc all_reduce_mc: switched;
     AllReduce LlMc all_reduce_ll_mc: common;
     ReduceScatter Ll reduce_scatter_ll: all;
     ReduceScatter Ll128 reduce_scatter_ll_128: narrow;
     ReduceScatter Sentinel reduce_scatter_sentinel: floats;
     ReduceScatter Ld reduce_scatter_ld: all;
-    ReduceScatter Push reduce_scatter_push: all;
+    ReduceScatter Push reduce_scatter_push: all_by_sm;
     ReduceScatter LdMc reduce_scatter_ld_mc: switched;
     AllGather Ll all_gather_ll: bytes;
     AllGather Ll128 all_gather_ll_128: bytes_sm_90;
@@ -231,6 +181,9 @@ kernels! {
 const sm_80: u32 = 80;
 #[cfg(not(target_arch = "nvptx64"))]
 #[allow(non_upper_case_globals, reason = "they are the table's words")]
+const by_sm: u32 = 80;
+#[cfg(not(target_arch = "nvptx64"))]
+#[allow(non_upper_case_globals, reason = "they are the table's words")]
 const sm_89: u32 = 89;
 #[cfg(not(target_arch = "nvptx64"))]
 #[allow(non_upper_case_globals, reason = "they are the table's words")]
@@ -239,7 +192,7 @@ const sm_90: u32 = 90;
 /// The words of the table as types of the device.
 #[cfg(target_arch = "nvptx64")]
 #[allow(non_camel_case_types, reason = "they are the table's words")]
-#[cfg_attr(symmem_mutant, allow(dead_code, reason = "a mutant has few kernels"))]
+#[cfg_attr(any(symmem_mutant, symmem_by_sm), allow(dead_code, reason = "not all kernels are there"))]
 mod dtype {
     pub(super) type f64 = crate::element::F64;
     pub(super) type f32 = crate::element::F32;
@@ -257,7 +210,7 @@ mod dtype {
 
 #[cfg(target_arch = "nvptx64")]
 #[allow(non_camel_case_types, reason = "they are the table's words")]
-#[cfg_attr(symmem_mutant, allow(dead_code, reason = "a mutant has few kernels"))]
+#[cfg_attr(any(symmem_mutant, symmem_by_sm), allow(dead_code, reason = "not all kernels are there"))]
 mod op {
     pub(super) type sum = crate::element::Sum;
     pub(super) type prod = crate::element::Prod;
