@@ -118,8 +118,9 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: b
     fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, _first: [Pack; N]) {
         let mine = self.part(P::BYTES, self.team.rank());
         let own = tile.load::<T>(&mine, self.team, self.team.rank());
-        // Computed before the wait.
-        let output = tile.output(&mine, self.team, self.team.rank()).now();
+        let output = tile.output(&mine, self.team, self.team.rank());
+        // Computed before the wait, where registers suffice.
+        let output = if BACK { output } else { output.now() };
         let folded = fold_parts::<P, T, O, N>(packets, watch, tile, self.team, own);
         tile.store_at::<T>(&mine, &output, self.team, self.team.rank(), folded);
         if !BACK {
