@@ -1,7 +1,8 @@
 //! A machine with a communicator on it, on which run after run starts from the same state.
 
+use crate::content::first_content;
 use crate::finding::{Finding, How};
-use crate::program::{Launched, Program, REGIONS, Types, first_content, region_bytes, root_of};
+use crate::program::{Launched, Program, REGIONS, Types, region_bytes, root_of};
 use crate::subject::Run;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
@@ -83,7 +84,7 @@ impl Bed {
         };
         let comms = Comm::init_all_with(&devices, &config)?;
         let streams = devices.iter().map(Stream::new).collect::<symmem::Result<_>>()?;
-        let bytes = REGIONS * region_bytes(n_ranks) as usize;
+        let bytes = REGIONS * region_bytes(algorithm, n_ranks) as usize;
         let asked = comms.iter().map(|comm| comm.alloc(bytes)).collect::<symmem::Result<Vec<_>>>()?;
         let windows = asked.into_iter().map(symmem::Registration::wait).collect::<symmem::Result<_>>()?;
         Ok(Self { sim, n_ranks, comms, streams, windows, prepared: BTreeSet::new(), has_loops: false })
@@ -107,7 +108,7 @@ impl Bed {
         if program.repeats > 1 {
             self.prepare_loops().context("loading the loops")?;
         }
-        let first = first_content(kernel.algorithm, types.dtype, self.n_ranks);
+        let first = first_content(types, self.n_ranks);
         self.reset(program, &first).context("setting memory before the run")?;
         if program.launched == Launched::Poisoned {
             self.poison(run.schedule.seed).context("poisoning a rank before the run")?;
@@ -160,7 +161,7 @@ impl Bed {
     fn verify(&self, rank: usize, expected: &[Vec<u8>]) -> symmem::Result<Option<String>> {
         let mut found = vec![0; expected[rank].len()];
         self.windows[rank].read(0, &mut found)?;
-        let region_bytes = region_bytes(self.n_ranks) as usize;
+        let region_bytes = found.len() / REGIONS;
         Ok((found != expected[rank]).then(|| difference(rank, &found, &expected[rank], region_bytes)))
     }
 
@@ -246,14 +247,17 @@ impl Bed {
         // Where each protocol's slots start and end, and where its second bank starts.
         let ll_slots =
             ll_slots.map(|at| [at(layout, 0, 0, 0), at(layout, BLOCKS, 0, 0), at(layout, 0, 1, 0)]);
-        let sentinels = layout.sentinel_slots_offset(0, 0, 0)..layout.sentinel_slots_offset(BLOCKS, 0, 0);
+        let sentinels = [DevBaseLayout::sentinel_slots_offset, DevBaseLayout::sentinel_notes_offset];
+        let sentinels = sentinels.map(|at| at(layout, 0, 0, 0)..at(layout, BLOCKS, 0, 0));
         for ((comm, window), first) in self.comms.iter().zip(&mut self.windows).zip(first) {
             let (device, rank) = (comm.device().index(), comm.rank());
             let at = |offset: u64| comm.space().address(rank, FlatOffset::new(offset));
             let unpoisoned = [0u8; std::mem::offset_of!(DevBaseHeader, timeout_ns)];
             self.sim.write(device, at(0), &unpoisoned)?;
             self.sim.write(device, at(layout.barrier_epoch_offset(0)), bytemuck::cast_slice(&words))?;
-            self.sim.fill(device, at(sentinels.start), 0, sentinels.end - sentinels.start)?;
+            for area in &sentinels {
+                self.sim.fill(device, at(area.start), 0, area.end - area.start)?;
+            }
             for [start, end, second] in ll_slots {
                 match program.epoch {
                     0 => self.sim.fill(device, at(start), 0, end - start)?,

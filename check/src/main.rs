@@ -4,7 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`cli`], [`select`] | what is asked for |
-//! | [`program`], [`bed`] | what a run is |
+//! | [`program`], [`content`], [`bed`] | what a run is |
 //! | [`subject`], [`finding`] | its name, and what is wrong with it |
 //! | [`campaign`], [`check`] | many runs, and what is said of them |
 //! | [`user`] | kernels of your own |
@@ -15,6 +15,7 @@ mod bed;
 mod campaign;
 mod check;
 mod cli;
+mod content;
 mod finding;
 mod mutants;
 mod program;

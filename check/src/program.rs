@@ -1,28 +1,31 @@
 //! What is run of a kernel: few operations in a row, small, that use the same memory again, and what they must leave
 //! behind.
 
+use crate::bed::BLOCKS;
 use symmem::{Algorithm, Collective, Dtype, Op};
+use symmem_device::abi::{DevBaseLayout, SENTINEL_PAYLOAD_BYTES};
 use symmem_device::kernels::KernelSpec;
-use symmem_tests::random::{Random, Values};
 use symmem_tests::reference;
 
 /// Ranges of each rank's window that operations read and write.
 pub(crate) const REGIONS: usize = 3;
-/// Bytes of one rank's input, at most.
+/// Bytes of one rank's input, at most, but for long ones.
 const INPUT_BYTES_MAX: u64 = 16 << 10;
 /// A few words.
-const SMALL: u64 = 40;
+const SMALL: Size = Size::Bytes(40);
 /// Several rounds of LL packets for each of two blocks, of 32 threads or, where it is ragged, of 96. In the last round
 /// some threads have nothing to wait for.
-const LARGE: u64 = 2368;
+const LARGE_BYTES: u64 = 2368;
 /// The same for kernels that push into scratch, in bytes of each rank's part: four rounds, the last of them short, of the
 /// packs that two blocks of 32 threads move at once, if each has one in flight.
 const LARGE_PUSHED: u64 = 2 * 32 * 16 * 13 / 4;
 /// The same for packets of 12 bytes, two of them a thread. In the last round few threads have any.
 const LARGE_LL_128: u64 = 2 * 12 * (3 * 2 * 32 + 4);
+/// Slots of a block in the last epoch of a long message: some threads of it have none.
+const LONG_TAIL_SLOTS: u32 = 20;
+/// Bytes by which a ragged long message, or part of it, may be longer.
+const LONG_SLACK_BYTES: u64 = 64;
 
-/// Of so many words of 8 bytes one is all ones, where that means something.
-const WORDS_PER_POISON: usize = 16;
 /// Where epochs stand before a run that crosses their wrap.
 const NEAR_THE_END: u32 = u32::MAX - 2;
 
@@ -73,21 +76,31 @@ impl Launched {
 struct Step {
     from: usize,
     to: usize,
-    bytes: u64,
+    size: Size,
     ragged: bool,
     by_packets: bool,
 }
 
-const fn step(from: usize, to: usize, bytes: u64) -> Step {
-    Step { from, to, bytes, ragged: false, by_packets: false }
+/// How large a message is, or one rank's part of it.
+#[derive(Clone, Copy, Debug)]
+enum Size {
+    Bytes(u64),
+    /// Several rounds or tiles of each block.
+    Large,
+    /// Where an epoch has many tiles: several epochs of each block. Else large.
+    Long,
 }
 
-const fn ragged(from: usize, to: usize, bytes: u64) -> Step {
-    Step { ragged: true, ..step(from, to, bytes) }
+const fn step(from: usize, to: usize, size: Size) -> Step {
+    Step { from, to, size, ragged: false, by_packets: false }
 }
 
-const fn by_packets(from: usize, to: usize, bytes: u64) -> Step {
-    Step { by_packets: true, ..step(from, to, bytes) }
+const fn ragged(from: usize, to: usize, size: Size) -> Step {
+    Step { ragged: true, ..step(from, to, size) }
+}
+
+const fn by_packets(from: usize, to: usize, size: Size) -> Step {
+    Step { by_packets: true, ..step(from, to, size) }
 }
 
 /// All programs. Each operation reads what an earlier one wrote, and no host waits between them: one that ends too early
@@ -101,11 +114,11 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         is_checked: false,
         repeats: 1,
         steps: &[
-            step(0, 1, LARGE),
-            step(1, 2, LARGE),
+            step(0, 1, Size::Long),
+            step(1, 2, Size::Large),
             step(2, 2, SMALL),
             step(2, 0, SMALL),
-            ragged(0, 1, LARGE),
+            ragged(0, 1, Size::Long),
         ],
     },
     Program {
@@ -132,7 +145,7 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         threads: 96,
         is_checked: false,
         repeats: 1,
-        steps: &[step(0, 1, SMALL), ragged(1, 0, LARGE), ragged(0, 1, LARGE), step(1, 1, SMALL)],
+        steps: &[step(0, 1, SMALL), ragged(1, 0, Size::Large), ragged(0, 1, Size::Large), step(1, 1, SMALL)],
     },
     Program {
         name: "graph",
@@ -141,7 +154,7 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         threads: 32,
         is_checked: false,
         repeats: 1,
-        steps: &[ragged(0, 1, 600), ragged(1, 0, SMALL)],
+        steps: &[ragged(0, 1, Size::Bytes(600)), ragged(1, 0, SMALL)],
     },
     Program {
         name: "late",
@@ -150,7 +163,7 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         threads: 32,
         is_checked: false,
         repeats: 1,
-        steps: &[step(0, 1, 600), step(1, 2, SMALL)],
+        steps: &[step(0, 1, Size::Bytes(600)), step(1, 2, SMALL)],
     },
     Program {
         name: "mixed",
@@ -160,7 +173,7 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         is_checked: false,
         repeats: 1,
         // The parts of the packets are larger: each rank overwrites at once what others read, and read what it wrote.
-        steps: &[step(0, 1, 600), by_packets(1, 0, 1200), step(0, 1, 600), by_packets(1, 2, 1200)],
+        steps: &[step(0, 1, Size::Bytes(600)), by_packets(1, 0, Size::Bytes(1200)), step(0, 1, Size::Bytes(600)), by_packets(1, 2, Size::Bytes(1200))],
     },
     Program {
         name: "absent",
@@ -196,7 +209,7 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         threads: 96,
         is_checked: false,
         repeats: 3,
-        steps: &[step(0, 1, SMALL), ragged(1, 0, LARGE), step(1, 1, SMALL), step(0, 2, SMALL)],
+        steps: &[step(0, 1, SMALL), ragged(1, 0, Size::Large), step(1, 1, SMALL), step(0, 2, SMALL)],
     },
 ];
 
@@ -223,7 +236,7 @@ pub(crate) struct Types {
     pub(crate) collective: Collective,
     pub(crate) dtype: Dtype,
     pub(crate) op: Option<Op>,
-    algorithm: Algorithm,
+    pub(crate) algorithm: Algorithm,
 }
 
 impl Types {
@@ -239,12 +252,34 @@ impl Types {
         let packs = self.dtype.bytes().min(4);
         match self.algorithm {
             Algorithm::TwoShotPush | Algorithm::Push => LARGE_PUSHED * packs * parts,
-            Algorithm::SentinelTwoShot => LARGE * 2 * parts,
-            Algorithm::LlTwoShot => LARGE * parts,
+            Algorithm::SentinelTwoShot => LARGE_BYTES * 2 * parts,
+            Algorithm::LlTwoShot => LARGE_BYTES * parts,
             Algorithm::Ll128 => LARGE_LL_128,
-            _ => LARGE,
+            _ => LARGE_BYTES,
         }
     }
+
+    /// Bytes of a message, or of each part of it.
+    fn bytes(self, size: Size, n_ranks: u32) -> u64 {
+        match size {
+            Size::Bytes(bytes) => bytes,
+            Size::Large => self.large_bytes(n_ranks),
+            Size::Long => long_bytes(self.algorithm, n_ranks).unwrap_or(self.large_bytes(n_ranks)),
+        }
+    }
+}
+
+/// Bytes of a long message, or of each part that the caller has laid behind another: one epoch or, where epochs are
+/// shorter, two, and a little. `None` if no epoch has many tiles.
+fn long_bytes(algorithm: Algorithm, n_ranks: u32) -> Option<u64> {
+    let (parts, stages) = match algorithm {
+        Algorithm::Sentinel => (1, 1),
+        Algorithm::SentinelTwoShot => (n_ranks, 2),
+        _ => return None,
+    };
+    let epochs = if n_ranks > 2 { 2 } else { 1 };
+    let slots = DevBaseLayout::new(n_ranks).sentinel_slots_per_block() / stages * epochs + LONG_TAIL_SLOTS;
+    Some(u64::from(slots * BLOCKS * parts) * SENTINEL_PAYLOAD_BYTES)
 }
 
 /// An operation as it is called: offsets in each rank's window, and the count.
@@ -263,8 +298,9 @@ pub(crate) fn root_of(n_ranks: u32) -> u32 {
 }
 
 /// Bytes of a region on `n_ranks` ranks: the parts of all ranks fit.
-pub(crate) fn region_bytes(n_ranks: u32) -> u64 {
-    INPUT_BYTES_MAX * u64::from(n_ranks)
+pub(crate) fn region_bytes(algorithm: Algorithm, n_ranks: u32) -> u64 {
+    let long = long_bytes(algorithm, n_ranks).map_or(0, |bytes| bytes + LONG_SLACK_BYTES);
+    INPUT_BYTES_MAX.max(long) * u64::from(n_ranks)
 }
 
 impl Program {
@@ -277,9 +313,8 @@ impl Program {
                 true => (Collective::AllGather, Algorithm::Ll),
                 false => (types.collective, types.algorithm),
             };
-            let bytes = if step.bytes == LARGE { types.large_bytes(n_ranks) } else { step.bytes };
-            let count = bytes / unit + u64::from(step.ragged);
-            let at = |region: usize| region as u64 * region_bytes(n_ranks) + shift;
+            let count = types.bytes(step.size, n_ranks) / unit + u64::from(step.ragged);
+            let at = |region: usize| region as u64 * region_bytes(types.algorithm, n_ranks) + shift;
             let (mut input, mut output) = (at(step.from), at(step.to));
             let part = if step.from == step.to { u64::from(rank) * count * unit } else { 0 };
             match collective {
@@ -325,23 +360,4 @@ impl Program {
         }
         windows
     }
-}
-
-/// What each rank's window holds at first: random elements, other ones on every rank and in every region.
-/// Where a switch adds them in an order of its own, the order makes no difference.
-pub(crate) fn first_content(algorithm: Algorithm, dtype: Dtype, n_ranks: u32) -> Vec<Vec<u8>> {
-    let is_ordered = !matches!(algorithm, Algorithm::Mc | Algorithm::LdMc);
-    let values = if is_ordered { Values::Plain } else { Values::Whole };
-    let mut random = Random::new(1);
-    let count = REGIONS as u64 * region_bytes(n_ranks) / dtype.bytes();
-    let mut windows: Vec<_> = (0..n_ranks).map(|_| random.elements(dtype, values, count as usize)).collect();
-    if matches!(algorithm, Algorithm::Sentinel | Algorithm::SentinelTwoShot) {
-        windows.iter_mut().for_each(|window| add_poison(window));
-    }
-    windows
-}
-
-/// Puts words of all ones in a window, which sentinel slots hold when nothing is in them.
-fn add_poison(window: &mut [u8]) {
-    window.chunks_exact_mut(size_of::<u64>()).step_by(WORDS_PER_POISON).for_each(|word| word.fill(0xff));
 }

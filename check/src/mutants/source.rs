@@ -62,7 +62,7 @@ const WITH_BARRIERS: &[Algorithm] = &[
 ];
 
 /// All of them; each stands as `intact!("NAME")` in the source.
-const STEPS: [Step; 30] = [
+const STEPS: [Step; 31] = [
     step("ll_epoch_step", LL),
     step("ll_epoch_step_in_kernel", LL),
     step("ll_epoch_save", LL),
@@ -75,7 +75,8 @@ const STEPS: [Step; 30] = [
     step("barrier_on_entry", BETWEEN_BARRIERS),
     step("barrier_on_exit", WITH_EXIT_BARRIER),
     step("barrier_wait", WITH_BARRIERS),
-    step("sentinel_canonical_nan", SENTINEL),
+    step("sentinel_substitute", SENTINEL),
+    Step { collective: Some(Collective::AllGather), ..step("sentinel_note_taken", SENTINEL) },
     step("sentinel_extent", SENTINEL),
     step("sentinel_buffer", SENTINEL),
     step("sentinel_epoch_step_in_kernel", SENTINEL),
