@@ -10,11 +10,11 @@ const POISON_ANY: u64 = 0xa7d3_5e91_c86b_f24d;
 const SUBSTITUTE_ANY: u64 = POISON_ANY ^ 1;
 
 /// Bytes after which such words come again: an odd number of words, so that each comes in both halves of a slot.
-const PERIOD_BYTES: usize = 17 * size_of::<u64>();
+const PERIOD_BYTES: usize = 21 * size_of::<u64>();
 /// Where in the period the poison stands and where the substitute, in bytes: alone in a slot and both in one, in either
-/// order, and off the grid of 8 bytes as ragged messages are.
-const POISON_AT: [usize; 4] = [8, 56, 84, 104];
-const SUBSTITUTE_AT: [usize; 4] = [16, 48, 92, 120];
+/// order, and off the grid of 8 bytes, by 4 and by 1, as ragged messages are.
+const POISON_AT: [usize; 5] = [8, 56, 84, 104, 129];
+const SUBSTITUTE_AT: [usize; 6] = [16, 33, 48, 92, 120, 137];
 
 /// What each rank's window holds at first: random elements, other ones on every rank and in every region.
 /// Where a switch adds them in an order of its own, the order makes no difference.
@@ -50,7 +50,7 @@ fn canonical_nans(dtype: Dtype) -> u64 {
 /// Puts the words in a window, again and again.
 fn add_words(window: &mut [u8], [poison, substitute]: [u64; 2]) {
     for period in window.chunks_exact_mut(PERIOD_BYTES) {
-        for (places, word) in [(POISON_AT, poison), (SUBSTITUTE_AT, substitute)] {
+        for (places, word) in [(&POISON_AT[..], poison), (&SUBSTITUTE_AT, substitute)] {
             places.iter().for_each(|&at| period[at..][..size_of::<u64>()].copy_from_slice(&word.to_le_bytes()));
         }
     }

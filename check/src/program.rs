@@ -69,7 +69,7 @@ impl Launched {
     }
 }
 
-/// An operation: which region it reads and writes, how large it is, whether it begins and ends off the grid of 8 bytes,
+/// An operation: which region it reads and writes, how large it is, where it begins and ends,
 /// and whether it is another than the one that is checked: an all-gather by packets, which meets no barrier and stores its
 /// own part before it has heard of anybody.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +77,29 @@ struct Step {
     from: usize,
     to: usize,
     size: Size,
-    ragged: bool,
+    place: Place,
     by_packets: bool,
+}
+
+/// Where a message begins, and by how much it ends further on.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// On the grid of 8 bytes.
+    Even,
+    /// An element off it.
+    Element,
+    /// Four bytes off it, or an element if that is more.
+    Word,
+}
+
+impl Place {
+    fn shift_bytes(self, element_bytes: u64) -> u64 {
+        match self {
+            Self::Even => 0,
+            Self::Element => element_bytes,
+            Self::Word => element_bytes.max(4),
+        }
+    }
 }
 
 /// How large a message is, or one rank's part of it.
@@ -92,11 +113,15 @@ enum Size {
 }
 
 const fn step(from: usize, to: usize, size: Size) -> Step {
-    Step { from, to, size, ragged: false, by_packets: false }
+    Step { from, to, size, place: Place::Even, by_packets: false }
 }
 
 const fn ragged(from: usize, to: usize, size: Size) -> Step {
-    Step { ragged: true, ..step(from, to, size) }
+    Step { place: Place::Element, ..step(from, to, size) }
+}
+
+const fn ragged_by_words(from: usize, to: usize, size: Size) -> Step {
+    Step { place: Place::Word, ..step(from, to, size) }
 }
 
 const fn by_packets(from: usize, to: usize, size: Size) -> Step {
@@ -145,7 +170,12 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         threads: 96,
         is_checked: false,
         repeats: 1,
-        steps: &[step(0, 1, SMALL), ragged(1, 0, Size::Large), ragged(0, 1, Size::Large), step(1, 1, SMALL)],
+        steps: &[
+            step(0, 1, SMALL),
+            ragged_by_words(1, 0, Size::Large),
+            ragged(0, 1, Size::Large),
+            step(1, 1, SMALL),
+        ],
     },
     Program {
         name: "graph",
@@ -154,7 +184,7 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         threads: 32,
         is_checked: false,
         repeats: 1,
-        steps: &[ragged(0, 1, Size::Bytes(600)), ragged(1, 0, SMALL)],
+        steps: &[ragged_by_words(0, 1, Size::Bytes(600)), ragged(1, 0, SMALL)],
     },
     Program {
         name: "late",
@@ -182,7 +212,13 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         threads: 32,
         is_checked: false,
         repeats: 1,
-        steps: &[step(0, 1, SMALL), step(1, 2, SMALL)],
+        steps: &[
+            step(0, 1, SMALL),
+            // From here on all are told.
+            step(1, 2, SMALL),
+            step(0, 1, Size::Large),
+            ragged(1, 2, SMALL),
+        ],
     },
     Program {
         name: "poisoned",
@@ -241,7 +277,8 @@ pub(crate) struct Types {
 
 impl Types {
     pub(crate) fn of(kernel: &KernelSpec) -> Self {
-        let dtype = kernel.dtype.unwrap_or(Dtype::F32);
+        // Bytes lie off every grid.
+        let dtype = kernel.dtype.unwrap_or(Dtype::U8);
         Self { collective: kernel.collective, dtype, op: kernel.op, algorithm: kernel.algorithm }
     }
 
@@ -308,12 +345,12 @@ impl Program {
     pub(crate) fn operations(&self, types: Types, n_ranks: u32, rank: u32) -> Vec<Operation> {
         let call = |step: &Step| {
             let unit = types.dtype.bytes();
-            let shift = if step.ragged { unit } else { 0 };
+            let shift = step.place.shift_bytes(unit);
             let (collective, algorithm) = match step.by_packets {
                 true => (Collective::AllGather, Algorithm::Ll),
                 false => (types.collective, types.algorithm),
             };
-            let count = types.bytes(step.size, n_ranks) / unit + u64::from(step.ragged);
+            let count = (types.bytes(step.size, n_ranks) + shift) / unit;
             let at = |region: usize| region as u64 * region_bytes(types.algorithm, n_ranks) + shift;
             let (mut input, mut output) = (at(step.from), at(step.to));
             let part = if step.from == step.to { u64::from(rank) * count * unit } else { 0 };

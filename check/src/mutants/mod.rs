@@ -49,6 +49,9 @@ const WAITS: [&str; 6] = [
     "wait.rs write_record",
 ];
 
+/// Parts of the names of what stands beside that in the PTX and is none of it: slots, notes, arrivals.
+const OF_PACKETS: [&str; 4] = ["ll.rs", ".v2.b64", "take_note", "barrier.rs for_my_peers"];
+
 /// The load by which a rank hears, as a kernel begins, that another gave up, wherever the compiler has put it. The
 /// barrier's polls are the same instruction, and have the barrier in their names.
 const POISON_LOAD: &str = "ld.relaxed.sys.global.b32";
@@ -208,11 +211,11 @@ impl Trial {
     /// Whether what it lacks matters only where a wait comes to its end.
     fn is_of_waits(&self) -> bool {
         let name = &self.mutant.name;
-        if name.starts_with(POISON_LOAD) && !name.contains("barrier") {
-            return true;
+        if OF_PACKETS.iter().any(|part| name.contains(part)) {
+            return false;
         }
-        WAITS.iter().any(|place| name.contains(place))
-            && !["ll.rs", "barrier.rs for_my_peers"].iter().any(|place| name.contains(place))
+        name.starts_with(POISON_LOAD) && !name.contains("barrier")
+            || WAITS.iter().any(|place| name.contains(place))
     }
 
     fn restore(&self, beds: &Beds) -> Result<()> {
