@@ -51,7 +51,9 @@ fn canonical_nans(dtype: Dtype) -> u64 {
 fn add_words(window: &mut [u8], [poison, substitute]: [u64; 2]) {
     for period in window.chunks_exact_mut(PERIOD_BYTES) {
         for (places, word) in [(&POISON_AT[..], poison), (&SUBSTITUTE_AT, substitute)] {
-            places.iter().for_each(|&at| period[at..][..size_of::<u64>()].copy_from_slice(&word.to_le_bytes()));
+            for &at in places {
+                period[at..][..size_of::<u64>()].copy_from_slice(&word.to_le_bytes());
+            }
         }
     }
 }

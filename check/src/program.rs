@@ -203,7 +203,12 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         is_checked: false,
         repeats: 1,
         // The parts of the packets are larger: each rank overwrites at once what others read, and read what it wrote.
-        steps: &[step(0, 1, Size::Bytes(600)), by_packets(1, 0, Size::Bytes(1200)), step(0, 1, Size::Bytes(600)), by_packets(1, 2, Size::Bytes(1200))],
+        steps: &[
+            step(0, 1, Size::Bytes(600)),
+            by_packets(1, 0, Size::Bytes(1200)),
+            step(0, 1, Size::Bytes(600)),
+            by_packets(1, 2, Size::Bytes(1200)),
+        ],
     },
     Program {
         name: "absent",

@@ -8,10 +8,11 @@ use symmem_device::kernels::{CHECK_ENTER, Dtype, KERNELS, KernelSpec, LOOPS, Loo
 const CHECKED_KERNEL: &str = "symmem_all_reduce_ll_f32_sum";
 
 /// The loops that stand for all: one for each thing that can be between two turns, or be left to the next.
-const USUAL_LOOPS: [&str; 4] = [
+const USUAL_LOOPS: [&str; 5] = [
     "symmem_loop_all_reduce_ll_f32_sum",
     "symmem_loop_all_reduce_sentinel_two_shot_f32_sum",
     "symmem_loop_all_reduce_two_shot_push_f32_sum",
+    "symmem_loop_all_gather_sentinel_any_any",
     "symmem_loop_all_gather_st_any_any",
 ];
 
