@@ -140,8 +140,8 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         repeats: 1,
         steps: &[
             step(0, 1, Size::Long),
-            step(1, 2, Size::Large),
-            step(2, 2, SMALL),
+            step(1, 1, Size::Large),
+            step(1, 2, SMALL),
             step(2, 0, SMALL),
             ragged(0, 1, Size::Long),
         ],
@@ -174,7 +174,7 @@ pub(crate) const PROGRAMS: [Program; 10] = [
             step(0, 1, SMALL),
             ragged_by_words(1, 0, Size::Large),
             ragged(0, 1, Size::Large),
-            step(1, 1, SMALL),
+            ragged(1, 1, SMALL),
         ],
     },
     Program {
