@@ -21,6 +21,8 @@ const LARGE_BYTES: u64 = 2368;
 const LARGE_PUSHED: u64 = 2 * 32 * 16 * 13 / 4;
 /// The same for packets of 12 bytes, two of them a thread. In the last round few threads have any.
 const LARGE_LL_128: u64 = 2 * 12 * (3 * 2 * 32 + 4);
+/// The same for kernels that move whole packs of 16 bytes between two barriers, up to eight a thread at once.
+const LARGE_IN_PACKS: u64 = 2 * 16 * (8 * 32 + 10);
 /// Slots of a block in the last epoch of a long message: some threads of it have none.
 const LONG_TAIL_SLOTS: u32 = 20;
 /// Bytes by which a ragged long message, or part of it, may be longer.
@@ -295,7 +297,8 @@ impl Types {
         match self.algorithm {
             Algorithm::TwoShotPush | Algorithm::Push => LARGE_PUSHED * packs * parts,
             Algorithm::SentinelTwoShot => LARGE_BYTES * 2 * parts,
-            Algorithm::LlTwoShot => LARGE_BYTES * parts,
+            Algorithm::LlTwoShot | Algorithm::TwoShotLdSt => LARGE_BYTES * parts,
+            Algorithm::St | Algorithm::Mc | Algorithm::StMc | Algorithm::LdMc => LARGE_IN_PACKS * parts,
             Algorithm::Ll128 => LARGE_LL_128,
             _ => LARGE_BYTES,
         }

@@ -23,9 +23,9 @@ fn said(line: &str, status: i32) -> String {
 #[test]
 fn kernels_are_clean_under_every_kind_of_schedule() {
     for kind in ["round-robin", "random", "pct", "unfair"] {
-        let said = said(&format!("check all_gather --ranks 2,3 --seeds 5 --schedule {kind}"), 0);
-        assert!(said.contains("6 kernels, 60 runs, 0 findings") && said.contains(kind), "{said}");
-        assert_eq!(said.matches("clean").count(), 6, "{said}");
+        let said = said(&format!("check symmem_all_gather --ranks 2,3 --seeds 5 --schedule {kind}"), 0);
+        assert!(said.contains("7 kernels, 70 runs, 0 findings") && said.contains(kind), "{said}");
+        assert_eq!(said.matches("clean").count(), 7, "{said}");
     }
 }
 
@@ -33,7 +33,7 @@ fn kernels_are_clean_under_every_kind_of_schedule() {
 fn kernels_are_listed() {
     let all = said("check --list", 0);
     assert!(all.lines().count() >= 600 && all.contains("symmem_all_reduce_ll_bf16_avg"), "{all}");
-    assert_eq!(said("check --list *_ll_f32_*", 0).lines().count(), 10);
+    assert_eq!(said("check --list *_ll_f32_*", 0).lines().count(), 12);
     let mutants = said("check --mutants --list all_gather_st", 0);
     for needle in ["st.release.sys.global.b32", "ld.acquire.sys.global.b32", "source without barrier_on_exit"]
     {
