@@ -63,7 +63,7 @@ fn every_order(context: &Context, (collective, algorithm): (Collective, Algorith
         let mut messages = Vec::new();
         for (slot, &size) in (0..).zip(&sizes) {
             // All bits 1 are what the slots of some protocols hold when nothing is in them.
-            let values = *random.choose(&[Values::Plain, Values::Ones]);
+            let values = *random.choose(&[Values::Plain, Values::Ones, Values::Poison]);
             messages.push(Operation { values, ..message(collective, size, slot, &mut random) });
         }
         messages.iter().try_for_each(|message| field.stage(message, &mut random))?;
@@ -94,7 +94,7 @@ fn protocols_and_blocks_mixed(context: &Context) -> Result<()> {
             let many = if random.below(8) == 0 { 100 } else { 7 };
             let blocks = *random.choose(&[None, Some(1), Some(2), Some(3), Some(many)]);
             let count = 1 + random.bits() % (1 << random.below(12));
-            let values = *random.choose(&[Values::Plain, Values::Special, Values::Ones]);
+            let values = *random.choose(&[Values::Plain, Values::Special, Values::Ones, Values::Poison]);
             let message = Operation { values, ..message(collective, count, slot, &mut random) };
             mixed.push((algorithm, blocks, message));
         }
@@ -142,7 +142,7 @@ fn one_communicator_mixes_algorithms(context: &Context) -> Result<()> {
     field.verify()?;
     seen.sort();
     seen.dedup();
-    anyhow::ensure!(seen.len() > 3, "only {seen:?} ran");
+    anyhow::ensure!(seen.len() > 2, "only {seen:?} ran");
     Ok(())
 }
 
