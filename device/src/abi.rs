@@ -24,6 +24,10 @@ pub const LL_128_PAYLOAD_BYTES: u64 = 12;
 pub const SENTINEL_PAYLOAD_BYTES: u64 = 16;
 /// Bytes of the note beside a sentinel slot, which few slots need.
 pub const NOTE_BYTES: u64 = 4;
+/// What sentinel slots of any words take for nothing: neither text nor small numbers nor floats that are common.
+pub const SENTINEL_POISON: u64 = 0xa7d3_5e91_c86b_f24d;
+/// What is sent in place of [`SENTINEL_POISON`]. A note says which of the two was meant.
+pub const SENTINEL_SUBSTITUTE: u64 = SENTINEL_POISON ^ 1;
 /// Banks of LL slots; an epoch uses the bank of its parity.
 pub const LL_BANKS: u64 = 2;
 /// Buffers of sentinel slots, used by turns.

@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use symmem::{Dtype, E4m3, E5m2};
+use symmem_device::abi::{SENTINEL_POISON, SENTINEL_SUBSTITUTE};
 
 /// SplitMix64: small, and the same everywhere.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub enum Values {
     Special,
     /// Every bit 1: of floats a NaN, and the word that sentinel slots take for nothing.
     Ones,
+    /// Among plain ones the 8-byte words that sentinel slots of any words take for nothing, or send in place of it.
+    Poison,
     /// Floats are small multiples of 3^5: sums of few of them, and their averages over up to four ranks, are exact in any
     /// order, five times over.
     Whole,
@@ -62,14 +65,27 @@ impl Random {
 
     /// `count` elements as they lie in memory.
     pub fn elements(&mut self, dtype: Dtype, values: Values, count: usize) -> Vec<u8> {
-        (0..count).flat_map(|_| self.element(dtype, values)).collect()
+        let mut elements: Vec<u8> = (0..count).flat_map(|_| self.element(dtype, values)).collect();
+        if values == Values::Poison {
+            self.poison(&mut elements);
+        }
+        elements
+    }
+
+    /// Overwrites a third of the whole words.
+    fn poison(&mut self, bytes: &mut [u8]) {
+        for word in bytes.chunks_exact_mut(8) {
+            if self.below(3) == 0 {
+                word.copy_from_slice(&self.choose(&[SENTINEL_POISON, SENTINEL_SUBSTITUTE]).to_le_bytes());
+            }
+        }
     }
 
     fn element(&mut self, dtype: Dtype, values: Values) -> Vec<u8> {
         match values {
             Values::Ones => return vec![0xff; dtype.bytes() as usize],
             Values::Special if self.below(2) == 0 => return self.special(dtype),
-            Values::Special | Values::Plain | Values::Whole => {}
+            Values::Special | Values::Plain | Values::Whole | Values::Poison => {}
         }
         let sign = if self.below(2) == 0 { 1.0 } else { -1.0 };
         let mantissa = 1.0 + (self.bits() >> 40) as f32 / (1u64 << 24) as f32;

@@ -84,11 +84,12 @@ impl<P: Packets, U: Unit, const N: usize> Exchange<P, N> for Gather<U> {
     #[inline(always)]
     fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, own: [Pack; N]) {
         send_to_all(packets, watch, tile, 0, own);
-        self.store(tile, self.team.rank(), own);
     }
 
     #[inline(always)]
-    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, _own: [Pack; N]) {
+    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]) {
+        // In the time that the others' take to come.
+        self.store(tile, self.team.rank(), own);
         let mut distance = 1;
         while distance < self.team.n_ranks() {
             let sender = self.team.neighbour(distance);

@@ -27,7 +27,7 @@
 use super::{Packets, for_all_peers};
 use crate::abi::{
     DevBaseLayout, DevComm, NOTE_BYTES, SENTINEL_BUFFERS, SENTINEL_EPOCHS, SENTINEL_PAYLOAD_BYTES,
-    SLOT_BYTES, STEP_RECEIVE,
+    SENTINEL_POISON, SENTINEL_SUBSTITUTE, SLOT_BYTES, STEP_RECEIVE,
 };
 use crate::element::{Float, Pack};
 use crate::ptx;
@@ -63,9 +63,8 @@ impl<T: Float> Words for Floats<T> {
 }
 
 impl Words for Anything {
-    // Neither text nor small numbers nor floats that are common.
-    const POISON: u64 = 0xa7d3_5e91_c86b_f24d;
-    const SUBSTITUTE: u64 = 1;
+    const POISON: u64 = SENTINEL_POISON;
+    const SUBSTITUTE: u64 = SENTINEL_SUBSTITUTE ^ Self::POISON;
     const HAS_NOTES: bool = true;
 }
 

@@ -72,6 +72,6 @@ fn operation((slot, collective): (u64, Collective), random: &mut Random) -> Oper
         input: Place { window: 0, offset },
         output: Place { window: 1, offset },
         in_place: random.below(2) == 0,
-        values: *random.choose(&[Values::Plain, Values::Special, Values::Ones]),
+        values: *random.choose(&[Values::Plain, Values::Special, Values::Ones, Values::Poison]),
     }
 }

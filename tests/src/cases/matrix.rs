@@ -23,7 +23,7 @@ const COST_MAX: u64 = 10 << 20;
 const OFFSETS: [(u64, u64); 4] = [(0, 0), (0, 1), (4096, 0), (4096, 1)];
 /// Blocks of a launch; `None` is the plan's choice.
 const BLOCKS: [Option<u32>; 3] = [None, Some(1), Some(3)];
-const VALUES: [Values; 2] = [Values::Plain, Values::Special];
+const VALUES: [Values; 3] = [Values::Plain, Values::Special, Values::Poison];
 /// Seeds of `--full`, each of which gives other rows that hold every pair.
 const N_SEEDS_FULL: u64 = 12;
 
