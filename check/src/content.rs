@@ -2,12 +2,8 @@
 
 use crate::program::{REGIONS, Types, region_bytes};
 use symmem::{Algorithm, Dtype};
+use symmem_device::abi::{SENTINEL_POISON, SENTINEL_SUBSTITUTE};
 use symmem_tests::random::{Random, Values};
-
-/// The word that empty sentinel slots stand for where they carry anything, and the one that is sent in its place: the
-/// constants of `SentinelAny` in the device's `packets/sentinel.rs`.
-const POISON_ANY: u64 = 0xa7d3_5e91_c86b_f24d;
-const SUBSTITUTE_ANY: u64 = POISON_ANY ^ 1;
 
 /// Bytes after which such words come again: an odd number of words, so that each comes in both halves of a slot.
 const PERIOD_BYTES: usize = 21 * size_of::<u64>();
@@ -36,7 +32,7 @@ pub(crate) fn first_content(types: Types, n_ranks: u32) -> Vec<Vec<u8>> {
 fn words_of_sentinels(types: Types) -> [u64; 2] {
     match types.collective.reduces() {
         true => [u64::MAX, canonical_nans(types.dtype)],
-        false => [POISON_ANY, SUBSTITUTE_ANY],
+        false => [SENTINEL_POISON, SENTINEL_SUBSTITUTE],
     }
 }
 
