@@ -9,8 +9,10 @@ use symmem::{Algorithm, Collective, CommConfig, Dtype, Op};
 
 /// Sizes from one slot to several epochs of one block, in elements of 4 bytes.
 const SIZES: [u64; 4] = [5000, 1, 3, 1025];
-/// A message that is not small.
+/// A message that is not small, on the simulated machine.
 const LARGE_BYTES: u64 = 400 << 10;
+/// A message that is not small on GPUs, where packets are the fastest for longer.
+const LARGE_ON_GPUS_BYTES: u64 = 12 << 20;
 /// Room for the largest message or gathered share, and a guard.
 const PITCH_BYTES: u64 = 128 << 10;
 
@@ -116,8 +118,9 @@ fn protocols_and_blocks_mixed(context: &Context) -> Result<()> {
 fn one_communicator_mixes_algorithms(context: &Context) -> Result<()> {
     let machine = context.machine()?;
     let n_ranks = machine.ranks_max().min(4);
+    let large_bytes = if context.is_sim() { LARGE_BYTES } else { LARGE_ON_GPUS_BYTES };
     let mut rig = Rig::with(&machine, n_ranks, &every_op())?;
-    let mut field = Field::new(&rig, (LARGE_BYTES as usize + 4096) * n_ranks as usize, 5)?;
+    let mut field = Field::new(&rig, (large_bytes as usize + 4096) * n_ranks as usize, 5)?;
     let (mut random, mut seen) = (Random::new(6), Vec::new());
     let n_large = context.rounds(3, 60);
     for round in 0..context.rounds(100, 3000) {
@@ -127,7 +130,7 @@ fn one_communicator_mixes_algorithms(context: &Context) -> Result<()> {
         } else {
             *random.choose(Collective::ALL)
         };
-        let count = if large { LARGE_BYTES / 4 + 1 } else { 1 + random.bits() % (1 << random.below(12)) };
+        let count = if large { large_bytes / 4 + 1 } else { 1 + random.bits() % (1 << random.below(12)) };
         let operation = message(collective, count, 0, &mut random);
         seen.push(rig.comms[0].plan(collective, count, Dtype::F32, Some(operation.op))?.kernel.algorithm);
         field.stage(&operation, &mut random)?;

@@ -118,12 +118,13 @@ fn small_goes_in_one_hop_and_large_by_parts() {
     for (collective, bytes, dtype, chosen) in [
         (Collective::AllReduce, 8, Dtype::F32, Algorithm::Ll),
         (Collective::AllReduce, 128 << 10, Dtype::F32, Algorithm::Sentinel),
-        (Collective::AllReduce, 4 << 20, Dtype::Bf16, Algorithm::SentinelTwoShot),
+        (Collective::AllReduce, 4 << 20, Dtype::Bf16, Algorithm::Sentinel),
         // Integers have no value to spare.
         (Collective::AllReduce, 1 << 20, Dtype::I32, Algorithm::Ll128),
         (Collective::AllReduce, 1 << 20, Dtype::U64, Algorithm::Ll),
         (Collective::AllReduce, 1 << 29, Dtype::F32, Algorithm::TwoShotPush),
         (Collective::ReduceScatter, 1 << 29, Dtype::F64, Algorithm::Push),
+        (Collective::AllGather, 1 << 20, Dtype::U8, Algorithm::Sentinel),
         (Collective::AllGather, 1 << 29, Dtype::U8, Algorithm::St),
     ] {
         let problem = on_two(collective, bytes / dtype.bytes(), dtype, None);
