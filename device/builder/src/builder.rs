@@ -148,7 +148,7 @@ impl Builder {
         let compiler = Compiler::find(&crate_dir)?;
         let rust_src = rust_src::obtain(&compiler, &crate_dir, &stage)?;
         let root = workspace_root(&crate_dir)?;
-        let compilation = Compilation { crate_dir, root, stage, name, compiler, rust_src };
+        let compilation = Compilation { crate_dir, root, stage, name, manifest: text, compiler, rust_src };
         let modules = self.sms.iter().map(|&sm| compilation.module(self, sm)).collect::<Result<_>>()?;
         Ok(Artifacts { modules, inputs: compilation.inputs(), rust_src: compilation.rust_src })
     }
@@ -187,6 +187,8 @@ struct Compilation {
     root: PathBuf,
     stage: PathBuf,
     name: String,
+    /// The text of its `Cargo.toml`.
+    manifest: String,
     compiler: Compiler,
     rust_src: RustSrc,
 }
@@ -196,8 +198,6 @@ impl Compilation {
     /// Cargo does not track them: where the module of an earlier run is missing, or was never finished, the compiler is
     /// made to run.
     fn module(&self, builder: &Builder, sm: u32) -> Result<Module> {
-        let identity = self.identity(builder);
-        let state = format!("{}_sm{sm}_{identity:016x}", self.name);
         let mut request = Request {
             sm,
             ptx_version: builder.ptx_version,
@@ -205,9 +205,12 @@ impl Compilation {
             target_dir: self.stage.clone(),
             lock_file: self.lock_file(),
             cfgs: builder.cfgs.clone(),
-            state_dir: builder.incremental.then(|| self.stage.join("incremental").join(&state)),
+            state_dir: None,
             force: None,
         };
+        let identity = self.identity(builder, &request);
+        let state = format!("{}_sm{sm}_{identity:016x}", self.name);
+        request.state_dir = builder.incremental.then(|| self.stage.join("incremental").join(&state));
         let made = self.stage.join("asm").join(format!("{state}.s"));
         let unfinished = made.with_extension("unfinished");
         let is_valid = made.is_file() && !unfinished.exists();
@@ -262,17 +265,19 @@ impl Compilation {
         (!is_there).then(|| self.stage.join("lock").join(&self.name).join("Cargo.lock"))
     }
 
-    /// What keeps two crates of one name, or one crate under two compilers, from taking each other's output for theirs
-    /// when they share a target directory.
-    fn identity(&self, builder: &Builder) -> u64 {
+    /// What keeps two crates of one name, or one crate under two compilers, flags or manifests, from taking each other's
+    /// output for theirs when they share a target directory: cargo remembers each by itself, and does not compile again
+    /// what it has compiled before the other.
+    fn identity(&self, builder: &Builder, request: &Request) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (builder.ptx_version, builder.lto, &builder.cfgs, builder.incremental).hash(&mut hasher);
+        (command::arguments(request), command::rustflags(self.rust_src.library())).hash(&mut hasher);
         (
+            builder.incremental,
             &self.crate_dir,
             &self.root,
+            &self.manifest,
             &self.compiler.release,
             &self.compiler.sysroot,
-            self.rust_src.library(),
         )
             .hash(&mut hasher);
         hasher.finish()

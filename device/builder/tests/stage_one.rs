@@ -157,3 +157,18 @@ fn with_a_state_the_code_is_what_it_is_without() {
         assert!(!by_state.contains(".extern"), "{step}: {by_state}");
     }
 }
+
+/// The third time cargo finds that it has compiled the crate so, and compiles nothing.
+#[test]
+fn a_crate_that_was_changed_and_changed_back_is_what_it_was() {
+    let source = MODULES.replace("^ 9", "^ if cfg!(feature = \"other\") { 11 } else { 9 }");
+    let dir = new_crate("changed", &source);
+    let [first, other, again] = ["[]", "[\"other\"]", "[]"].map(|features| {
+        let manifest = MANIFEST.replace("NAME", "changed");
+        let manifest = format!("{manifest}[features]\ndefault = {features}\nother = []\n");
+        std::fs::write(dir.join("Cargo.toml"), manifest).unwrap();
+        Builder::new(&dir).sm(90).lto(Lto::Off).build().unwrap().modules.remove(0).text
+    });
+    assert_ne!(first, other);
+    assert_eq!(first, again);
+}

@@ -1,7 +1,7 @@
 //! All kernels under the memory model of the simulated machine: no race, and right results in weak memory.
 
-use crate::field::{Field, Operation};
-use crate::harness::{Case, Context, RunsOn};
+use crate::field::{Field, GUARD_BYTES, Operation, Place};
+use crate::harness::{Case, Context, Host, RunsOn};
 use crate::random::{Random, Values};
 use crate::rig::Rig;
 use anyhow::{Context as _, Result};
@@ -16,6 +16,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("memory_models::weak_memory", 4, |context| {
             all_kernels(context, ProbeKind::Weak { races: true })
         }),
+        Case::new("memory_models::sentinel_tiles_and_notes", 5, sentinel_tiles_and_notes),
     ];
     cases.map(|case| case.runs_on(RunsOn::Sim)).into()
 }
@@ -82,4 +83,55 @@ fn replay(rig: &mut Rig, field: &Field, values: Values) -> Result<()> {
         rig.each(|comm, stream| graphs[comm.rank() as usize].launch(stream))?;
     }
     rig.each(|comm, stream| comm.synchronize(stream))
+}
+
+/// From three ranks on an epoch of sentinel slots is shorter; from nine on it is no longer than the smallest block.
+fn sentinel_tiles_and_notes(context: &Context) -> Result<()> {
+    for n_ranks in [3, 5, 9] {
+        for seed in 0..context.rounds(1, 20) as u64 {
+            let machine = context.machine_with(|sim| {
+                (sim.seed, sim.n_devices) = (seed, n_ranks);
+                sim.probe = ProbeKind::Weak { races: true };
+            })?;
+            tiles_and_notes(&machine, n_ranks, seed)
+                .with_context(|| format!("{n_ranks} ranks, seed {seed}"))?;
+            context.forget_machines()?;
+        }
+    }
+    Ok(())
+}
+
+/// Messages of several epochs of several tiles and of one slot, one behind another without a wait of the host, of words
+/// that sentinel slots cannot hold as they are.
+fn tiles_and_notes(machine: &Host, n_ranks: u32, seed: u64) -> Result<()> {
+    const COUNTS: [u64; 8] = [2501, 1, 1100, 3, 2501, 1, 1100, 3];
+    const KINDS: [(Collective, Algorithm); 4] = [
+        (Collective::AllGather, Algorithm::Sentinel),
+        (Collective::AllReduce, Algorithm::Sentinel),
+        (Collective::AllReduce, Algorithm::SentinelTwoShot),
+        (Collective::ReduceScatter, Algorithm::Sentinel),
+    ];
+    let config = CommConfig { threads: Some(32), check: Some(false), ..CommConfig::default() };
+    let mut rig = Rig::with(machine, n_ranks, &config)?;
+    let pitch_bytes = u64::from(n_ranks) * (10 << 10);
+    let field_bytes = GUARD_BYTES + COUNTS.len() as u64 * pitch_bytes;
+    let (mut field, mut random) = (Field::new(&rig, field_bytes as usize, 61)?, Random::new(seed));
+    let mut messages = Vec::new();
+    for (at, count) in (0..).zip(COUNTS) {
+        // Gathered words alone have notes.
+        let (collective, algorithm) = if at % 2 == 0 { KINDS[0] } else { *random.choose(&KINDS) };
+        let offset = GUARD_BYTES + at * pitch_bytes + 4 * random.below(4) as u64;
+        let [input, output] = [0, 1].map(|window| Place { window, offset });
+        let values = *random.choose(&[Values::Poison, Values::Ones]);
+        let in_place = random.below(2) == 0;
+        let plain = Operation::new(collective, Dtype::F32, Op::Sum, count);
+        messages.push((algorithm, Operation { input, output, values, in_place, ..plain }));
+    }
+    messages.iter().try_for_each(|(_, message)| field.stage(message, &mut random))?;
+    for (algorithm, message) in &messages {
+        rig.comms.iter_mut().for_each(|comm| comm.prefer(Some(*algorithm), Some(1)));
+        field.launch(&mut rig, message)?;
+    }
+    rig.synchronize()?;
+    field.verify().with_context(|| format!("{messages:?}"))
 }
