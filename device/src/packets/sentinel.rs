@@ -104,7 +104,7 @@ impl<W: Words> Packets for Unpoisoned<W> {
     #[inline(always)]
     fn send(&self, peer: u32, index: u32, payload: Pack) {
         let slot = [payload[0] ^ W::POISON, payload[1] ^ W::POISON];
-        if W::HAS_NOTES && slot.iter().any(|word| is_noted::<W>(*word)) {
+        if W::HAS_NOTES && (is_noted::<W>(slot[0]) || is_noted::<W>(slot[1])) {
             self.send_note(peer, index, slot);
         }
         let sent = |word| if word == 0 && intact!("sentinel_substitute") { W::SUBSTITUTE } else { word };
@@ -146,7 +146,7 @@ impl<W: Words> Packets for Unpoisoned<W> {
         });
         for n in 0..N {
             let is_mine = (n as u32) < count;
-            if W::HAS_NOTES && is_mine && slots[n].iter().any(|word| *word == W::SUBSTITUTE) {
+            if W::HAS_NOTES && is_mine && (slots[n][0] == W::SUBSTITUTE || slots[n][1] == W::SUBSTITUTE) {
                 slots[n] = self.take_note(watch, sender, index + n as u32 * step, slots[n]);
             }
             slots[n] = [slots[n][0] ^ W::POISON, slots[n][1] ^ W::POISON];
