@@ -55,7 +55,7 @@ impl<P: Packets, const N: usize> Exchange<P, N> for Broadcast {
     #[inline(always)]
     fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
         if self.is_root() {
-            tile.load_from::<Byte>(&self.message, input, self.team, self.root)
+            tile.load_from::<Byte>(&self.message, input, self.team)
         } else {
             [[0; 2]; N]
         }

@@ -246,18 +246,12 @@ impl<const N: usize> Tile<N> {
     /// loaded next. In place of slots that are not whole a thread loads the blank words of `DevBase`.
     #[inline(always)]
     pub(super) fn load<T: Unit>(&self, part: &Part, team: Team, rank: u32) -> [Pack; N] {
-        self.load_from::<T>(part, &self.input(part, team, rank), team, rank)
+        self.load_from::<T>(part, &self.input(part, team, rank), team)
     }
 
     /// As [`Self::load`], from where [`Self::input`] said.
     #[inline(always)]
-    pub(super) fn load_from<T: Unit>(
-        &self,
-        part: &Part,
-        slots: &Slots<N>,
-        team: Team,
-        rank: u32,
-    ) -> [Pack; N] {
+    pub(super) fn load_from<T: Unit>(&self, part: &Part, slots: &Slots<N>, team: Team) -> [Pack; N] {
         let mut packs = [[0; 2]; N];
         for n in 0..N {
             let address = if slots.is_whole[n] { slots.address[n] } else { team.own_address(BLANK_OFFSET) };
@@ -265,7 +259,7 @@ impl<const N: usize> Tile<N> {
             // is mapped.
             packs[n] = unsafe { load_whole(address, part.slot_bytes) };
         }
-        if self.is_ragged(slots) { self.load_units::<T>(part, slots, team, rank, packs) } else { packs }
+        if self.is_ragged(slots) { self.load_units::<T>(part, slots, team, packs) } else { packs }
     }
 
     /// Where this thread's slots of a part lie in the input of `rank`.
@@ -283,19 +277,12 @@ impl<const N: usize> Tile<N> {
     /// Stores this thread's slots of a part to the output of `rank`.
     #[inline(always)]
     pub(super) fn store<T: Unit>(&self, part: &Part, team: Team, rank: u32, packs: [Pack; N]) {
-        self.store_at::<T>(part, &self.output(part, team, rank), team, rank, packs);
+        self.store_at::<T>(part, &self.output(part, team, rank), packs);
     }
 
     /// As [`Self::store`], to where [`Self::output`] said.
     #[inline(always)]
-    pub(super) fn store_at<T: Unit>(
-        &self,
-        part: &Part,
-        slots: &Slots<N>,
-        team: Team,
-        rank: u32,
-        packs: [Pack; N],
-    ) {
+    pub(super) fn store_at<T: Unit>(&self, part: &Part, slots: &Slots<N>, packs: [Pack; N]) {
         for n in 0..N {
             if slots.is_whole[n] {
                 // SAFETY: as in `load`, for the output; the algorithm says that no other thread writes the slots.
@@ -303,18 +290,22 @@ impl<const N: usize> Tile<N> {
             }
         }
         if self.is_ragged(slots) {
-            self.store_units::<T>(part, slots, part.output.at(team, rank), packs);
+            self.store_units::<T>(slots, packs);
         }
     }
 
     #[inline(always)]
     fn place(&self, part: &Part, memory: SymPtr<u8>, team: Team, rank: u32) -> Slots<N> {
         let view = part.view(memory, team, rank, self.start, self.len());
-        let mut slots = Slots { address: [0; N], is_whole: [false; N] };
+        let base = memory.at(team, rank);
+        let mut slots = Slots { address: [0; N], is_whole: [false; N], start: [0; N], len_bytes: [0; N] };
         for n in 0..N {
             let index = self.index(n);
             slots.address[n] = view.base.wrapping_add(index as u64 * part.slot_bytes);
             slots.is_whole[n] = index >= view.whole_from && index < view.whole_to;
+            let (start, len_bytes) = part.piece(self.slot(n));
+            slots.start[n] = base + start;
+            slots.len_bytes[n] = len_bytes;
         }
         slots
     }
@@ -337,18 +328,15 @@ impl<const N: usize> Tile<N> {
         part: &Part,
         slots: &Slots<N>,
         team: Team,
-        rank: u32,
         mut packs: [Pack; N],
     ) -> [Pack; N] {
-        let base = part.input.at(team, rank);
         let mut n = 0;
-        while n < self.count() as usize {
-            let (start, len_bytes) = part.piece(self.slot(n));
+        while n < N {
+            let (start, len_bytes) = self.ragged(slots, n);
             let mut pack = [0; 2];
             let mut inside = 0;
             while inside < part.slot_bytes {
-                let there = base + start + inside;
-                let address = if inside < len_bytes { there } else { team.own_address(BLANK_OFFSET) };
+                let address = if inside < len_bytes { start + inside } else { team.own_address(BLANK_OFFSET) };
                 // SAFETY: as in `load`, unit by unit.
                 let unit = unsafe { load_unit::<T>(address) };
                 pack[inside as usize / 8] |= unit << (8 * (inside & 7));
@@ -365,25 +353,37 @@ impl<const N: usize> Tile<N> {
     /// Stores those of this thread's slots that are not whole, unit by unit, in one short loop, so that the code of this
     /// rare case stays small.
     #[inline(always)]
-    fn store_units<T: Unit>(&self, part: &Part, slots: &Slots<N>, base: u64, packs: [Pack; N]) {
-        let end = self.count() as u64 * part.slot_bytes;
-        let mut at = 0;
-        while at < end {
-            let n = at / part.slot_bytes;
-            let inside = at - n * part.slot_bytes;
-            let (start, len_bytes) = part.piece(self.slot(n as usize));
-            let (mut word, mut is_whole) = (0, false);
+    fn store_units<T: Unit>(&self, slots: &Slots<N>, packs: [Pack; N]) {
+        let mut n = 0;
+        while n < N {
+            let (start, len_bytes) = self.ragged(slots, n);
+            let mut rest = 0;
             for m in 0..N {
-                word |= if (m as u64, 0) == (n, inside / 8) { packs[m][0] } else { 0 };
-                word |= if (m as u64, 1) == (n, inside / 8) { packs[m][1] } else { 0 };
-                is_whole |= (m as u64 == n) & slots.is_whole[m];
+                let pack = packs[m][0] as u128 | (packs[m][1] as u128) << 64;
+                rest = if m == n { pack } else { rest };
             }
-            if inside < len_bytes && !is_whole {
+            let mut inside = 0;
+            while inside < len_bytes {
                 // SAFETY: as in `store_at`, unit by unit.
-                unsafe { store_unit::<T>(base + start + inside, word >> (8 * (inside & 7))) }
+                unsafe { store_unit::<T>(start + inside, rest as u64) }
+                rest >>= 8 * T::BYTES;
+                inside += T::BYTES;
             }
-            at += T::BYTES;
+            n += 1;
         }
+    }
+
+    /// Where this thread's `n`-th slot starts and how many bytes it has, if it has any and is not whole.
+    #[inline(always)]
+    fn ragged(&self, slots: &Slots<N>, n: usize) -> (u64, u64) {
+        let (mut start, mut len_bytes) = (0, 0);
+        for m in 0..N {
+            if m == n {
+                start = slots.start[m];
+                len_bytes = if self.has(m) & !slots.is_whole[m] { slots.len_bytes[m] } else { 0 };
+            }
+        }
+        (start, len_bytes)
     }
 }
 
@@ -392,14 +392,21 @@ pub(super) struct Slots<const N: usize> {
     address: [u64; N],
     /// Whether one access moves the slot; not so those that the thread does not have.
     is_whole: [bool; N],
+    /// Where what is of the part starts, and its bytes.
+    start: [u64; N],
+    len_bytes: [u64; N],
 }
 
 impl<const N: usize> Slots<N> {
-    /// Has the addresses computed here, not where they are used, which may be later than there is time.
+    /// Has all of it computed here, not where it is used, which may be later than there is time.
     #[inline(always)]
     pub(super) fn now(mut self) -> Self {
         for n in 0..N {
             self.address[n] = ptx::mov_b64(self.address[n]);
+            if N == 1 {
+                self.start[n] = ptx::mov_b64(self.start[n]);
+                self.len_bytes[n] = ptx::mov_b64(self.len_bytes[n]);
+            }
         }
         self
     }

@@ -64,7 +64,7 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize> Exchange<P, N
 
     #[inline(always)]
     fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
-        tile.load_from::<T>(&self.message, input, self.team, self.team.rank())
+        tile.load_from::<T>(&self.message, input, self.team)
     }
 
     #[inline(always)]
@@ -83,6 +83,6 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize> Exchange<P, N
         // Computed before the wait.
         let output = tile.output(&self.message, self.team, self.team.rank()).now();
         let folded = fold_parts::<P, T, O, N>(packets, watch, tile, self.team, own);
-        tile.store_at::<T>(&self.message, &output, self.team, self.team.rank(), folded);
+        tile.store_at::<T>(&self.message, &output, folded);
     }
 }

@@ -96,7 +96,7 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: b
     #[inline(always)]
     fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
         let part = self.part(P::BYTES, self.team.neighbour(1));
-        tile.load_from::<T>(&part, input, self.team, self.team.rank())
+        tile.load_from::<T>(&part, input, self.team)
     }
 
     /// Sends each peer its part.
@@ -122,7 +122,7 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: b
         // Computed before the wait, where registers suffice.
         let output = if BACK { output } else { output.now() };
         let folded = fold_parts::<P, T, O, N>(packets, watch, tile, self.team, own);
-        tile.store_at::<T>(&mine, &output, self.team, self.team.rank(), folded);
+        tile.store_at::<T>(&mine, &output, folded);
         if !BACK {
             return;
         }
