@@ -331,7 +331,7 @@ impl<const N: usize> Tile<N> {
         mut packs: [Pack; N],
     ) -> [Pack; N] {
         let mut n = 0;
-        while n < N {
+        while n < self.count() as usize {
             let (start, len_bytes) = self.ragged(slots, n);
             let mut pack = [0; 2];
             let mut inside = 0;
@@ -355,7 +355,7 @@ impl<const N: usize> Tile<N> {
     #[inline(always)]
     fn store_units<T: Unit>(&self, slots: &Slots<N>, packs: [Pack; N]) {
         let mut n = 0;
-        while n < N {
+        while n < self.count() as usize {
             let (start, len_bytes) = self.ragged(slots, n);
             let mut rest = 0;
             for m in 0..N {
@@ -373,14 +373,14 @@ impl<const N: usize> Tile<N> {
         }
     }
 
-    /// Where this thread's `n`-th slot starts and how many bytes it has, if it has any and is not whole.
+    /// Where this thread's `n`-th slot starts and how many bytes it has; none if it is whole.
     #[inline(always)]
     fn ragged(&self, slots: &Slots<N>, n: usize) -> (u64, u64) {
         let (mut start, mut len_bytes) = (0, 0);
         for m in 0..N {
             if m == n {
                 start = slots.start[m];
-                len_bytes = if self.has(m) & !slots.is_whole[m] { slots.len_bytes[m] } else { 0 };
+                len_bytes = if slots.is_whole[m] { 0 } else { slots.len_bytes[m] };
             }
         }
         (start, len_bytes)
