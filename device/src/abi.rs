@@ -413,14 +413,18 @@ impl DevBaseLayout {
         self.ll_mc_epoch_offset(LL_BLOCKS_MAX) + place * self.n_ranks as u64 * 4
     }
 
+    // As sums of which one term alone has the epoch, since kernels compute the others before they know it.
     const fn ll_slot(self, block: u32, epoch: u32, sender: u32) -> u64 {
-        let bank = block as u64 * LL_BANKS + (epoch as u64 & 1);
-        (bank * self.n_ranks as u64 + sender as u64) * self.ll_slots_per_block() as u64
+        let from_one = self.ll_slots_per_block() as u64;
+        let from_all = self.n_ranks as u64 * from_one;
+        block as u64 * LL_BANKS * from_all + sender as u64 * from_one + (epoch as u64 & 1) * from_all
     }
 
     const fn sentinel_slot(self, block: u32, epoch: u32, sender: u32) -> u64 {
-        let buffer = block as u64 * SENTINEL_BUFFERS + (epoch as u64 % SENTINEL_BUFFERS);
-        (buffer * self.n_ranks as u64 + sender as u64) * self.sentinel_slots_per_block() as u64
+        let from_one = self.sentinel_slots_per_block() as u64;
+        let from_all = self.n_ranks as u64 * from_one;
+        let buffer = (epoch % SENTINEL_BUFFERS as u32) as u64;
+        block as u64 * SENTINEL_BUFFERS * from_all + sender as u64 * from_one + buffer * from_all
     }
 }
 

@@ -107,16 +107,7 @@ impl Kernels {
     pub(crate) fn load(&self, sets: &[KernelSet]) -> Result<Vec<LoadedSet>> {
         let present: Vec<_> = self.lock().iter().map(|module| module.set).collect();
         let missing = sets.iter().filter(|set| !present.contains(set));
-        // The driver assembles a set for seconds, if it has not done so before.
-        std::thread::scope(|scope| {
-            let loads: Vec<_> = missing.map(|set| scope.spawn(|| self.load_set(*set))).collect();
-            let join = |load: std::thread::ScopedJoinHandle<'_, _>| {
-                load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            // All are joined before the first error is told, so that what was loaded is unloaded.
-            let loaded: Vec<_> = loads.into_iter().map(join).collect();
-            loaded.into_iter().collect()
-        })
+        missing.map(|set| self.load_set(*set)).collect()
     }
 
     /// Takes over what all ranks have loaded; `blocks_max` is what they agreed on, kernel by kernel.

@@ -13,7 +13,7 @@
 //! rank would store a part that it has received where one lies that it has yet to send.
 
 use super::cut::{Part, Slots, Tile};
-use super::exchange::{self, Exchange, receive, send};
+use super::exchange::{self, Exchange, send_parts, store_received};
 use crate::abi::CollectiveArgs;
 use crate::element::{Byte, Pack};
 use crate::packets::{Ll, Packets};
@@ -42,12 +42,11 @@ impl AllToAll<'_> {
         Part::scattered(slot_bytes, self.args, rank)
     }
 
-    /// Stores a tile of the part that came from `sender`.
+    /// Where the part that comes from `sender` is stored.
     #[inline(always)]
-    fn store<const N: usize>(&self, slot_bytes: u64, tile: &Tile<N>, sender: u32, packs: [Pack; N]) {
+    fn place(&self, slot_bytes: u64, sender: u32) -> Part {
         let mine = self.part(slot_bytes, self.team.rank());
-        let place = mine.stored_behind(sender as u64 * self.args.len_bytes);
-        tile.store::<Byte>(&place, self.team, self.team.rank(), packs);
+        mine.stored_behind(sender as u64 * self.args.len_bytes)
     }
 }
 
@@ -63,30 +62,18 @@ impl<P: Packets, const N: usize> Exchange<P, N> for AllToAll<'_> {
         tile.load_from::<Byte>(&part, input, self.team)
     }
 
-    /// Sends each peer its part.
     #[inline(always)]
     fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, first: [Pack; N]) {
-        let mut packs = first;
-        let mut distance = 1;
-        while distance < self.team.n_ranks() {
-            send(packets, watch, tile, self.team.neighbour(distance), 0, packs);
-            distance += 1;
-            if distance < self.team.n_ranks() {
-                let part = self.part(P::BYTES, self.team.neighbour(distance));
-                packs = tile.load::<Byte>(&part, self.team, self.team.rank());
-            }
-        }
+        let part = |rank| self.part(P::BYTES, rank);
+        send_parts::<P, Byte, N>(packets, watch, tile, self.team, part, first);
     }
 
     #[inline(always)]
     fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, _first: [Pack; N]) {
-        let mine = self.part(P::BYTES, self.team.rank());
-        self.store(P::BYTES, tile, self.team.rank(), tile.load::<Byte>(&mine, self.team, self.team.rank()));
-        let mut distance = 1;
-        while distance < self.team.n_ranks() {
-            let sender = self.team.neighbour(distance);
-            self.store(P::BYTES, tile, sender, receive(packets, watch, tile, sender, 0));
-            distance += 1;
-        }
+        let mine = self.place(P::BYTES, self.team.rank());
+        let own = tile.load::<Byte>(&mine, self.team, self.team.rank());
+        tile.store::<Byte>(&mine, self.team, self.team.rank(), own);
+        let place = |sender| self.place(P::BYTES, sender);
+        store_received::<P, Byte, N>(packets, watch, tile, self.team, place);
     }
 }

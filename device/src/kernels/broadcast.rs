@@ -54,11 +54,7 @@ impl<P: Packets, const N: usize> Exchange<P, N> for Broadcast {
 
     #[inline(always)]
     fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
-        if self.is_root() {
-            tile.load_from::<Byte>(&self.message, input, self.team)
-        } else {
-            [[0; 2]; N]
-        }
+        if self.is_root() { tile.load_from::<Byte>(&self.message, input, self.team) } else { [[0; 2]; N] }
     }
 
     #[inline(always)]
@@ -72,8 +68,10 @@ impl<P: Packets, const N: usize> Exchange<P, N> for Broadcast {
 
     #[inline(always)]
     fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]) {
+        // Computed before the wait.
+        let output = tile.output(&self.message, self.team, self.team.rank()).now();
         let packs = if self.is_root() { own } else { receive(packets, watch, tile, self.root, 0) };
-        tile.store::<Byte>(&self.message, self.team, self.team.rank(), packs);
+        tile.store_at::<Byte>(&self.message, &output, packs);
         if intact!("broadcast_empty_slots") {
             receive_empty(packets, watch, self.team, self.root);
         }

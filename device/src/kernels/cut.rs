@@ -331,12 +331,13 @@ impl<const N: usize> Tile<N> {
         mut packs: [Pack; N],
     ) -> [Pack; N] {
         let mut n = 0;
-        while n < self.count() as usize {
+        while n < N && n < self.count() as usize {
             let (start, len_bytes) = self.ragged(slots, n);
             let mut pack = [0; 2];
             let mut inside = 0;
             while inside < part.slot_bytes {
-                let address = if inside < len_bytes { start + inside } else { team.own_address(BLANK_OFFSET) };
+                let address =
+                    if inside < len_bytes { start + inside } else { team.own_address(BLANK_OFFSET) };
                 // SAFETY: as in `load`, unit by unit.
                 let unit = unsafe { load_unit::<T>(address) };
                 pack[inside as usize / 8] |= unit << (8 * (inside & 7));
@@ -355,7 +356,7 @@ impl<const N: usize> Tile<N> {
     #[inline(always)]
     fn store_units<T: Unit>(&self, slots: &Slots<N>, packs: [Pack; N]) {
         let mut n = 0;
-        while n < self.count() as usize {
+        while n < N && n < self.count() as usize {
             let (start, len_bytes) = self.ragged(slots, n);
             let mut rest = 0;
             for m in 0..N {

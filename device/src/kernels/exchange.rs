@@ -14,9 +14,9 @@
     reason = "a thread's slots are registers, unrolled over `n`; iterators over them make more code"
 )]
 
-use super::cut::{Slots, Stretch, Tile};
+use super::cut::{Part, Slots, Stretch, Tile};
 use crate::abi::{CollectiveArgs, DevBaseLayout};
-use crate::element::{Element, Folded, Pack, Reduction, finish_all};
+use crate::element::{Element, Folded, Pack, Reduction, Unit, finish_all};
 use crate::packets::Packets;
 use crate::team::Team;
 use crate::thread;
@@ -127,19 +127,27 @@ fn load_now<P: Packets, X: Exchange<P, N>, const N: usize>(exchange: &X, tile: &
     exchange.load(tile, &exchange.input(tile))
 }
 
-/// Sends this thread's slots of a tile to `peer`, `skip` slots further on than the tile has them, unless it has given up.
+/// Sends each peer this thread's slots of its part; those for the next rank are `first`.
 #[inline(always)]
-pub(super) fn send<P: Packets, const N: usize>(
+pub(super) fn send_parts<P: Packets, U: Unit, const N: usize>(
     packets: &P,
     watch: &Watch,
     tile: &Tile<N>,
-    peer: u32,
-    skip: u32,
-    own: [Pack; N],
+    team: Team,
+    part: impl Fn(u32) -> Part,
+    first: [Pack; N],
 ) {
-    for n in 0..N {
-        if tile.has(n) && may_send(watch) {
-            packets.send(peer, skip + tile.at() + tile.index(n), own[n]);
+    let mut packs = first;
+    let mut distance = 1;
+    while distance < team.n_ranks() {
+        for n in 0..N {
+            if tile.has(n) && may_send(watch) {
+                packets.send(team.neighbour(distance), tile.at() + tile.index(n), packs[n]);
+            }
+        }
+        distance += 1;
+        if distance < team.n_ranks() {
+            packs = tile.load::<U>(&part(team.neighbour(distance)), team, team.rank());
         }
     }
 }
@@ -175,6 +183,27 @@ pub(super) fn receive<P: Packets, const N: usize>(
     skip: u32,
 ) -> [Pack; N] {
     packets.receive(watch, sender, skip + tile.at() + tile.index(0), thread::block_dim_x(), tile.count())
+}
+
+/// Receives this thread's slots of a tile from every peer, and stores each peer's at its place.
+#[inline(always)]
+pub(super) fn store_received<P: Packets, U: Unit, const N: usize>(
+    packets: &P,
+    watch: &mut Watch,
+    tile: &Tile<N>,
+    team: Team,
+    place: impl Fn(u32) -> Part,
+) {
+    let mut distance = 1;
+    while distance < team.n_ranks() {
+        let sender = team.neighbour(distance);
+        let place = place(sender);
+        // Computed before the wait.
+        let output = tile.output(&place, team, team.rank()).now();
+        let packs = receive(packets, watch, tile, sender, 0);
+        tile.store_at::<U>(&place, &output, packs);
+        distance += 1;
+    }
 }
 
 /// Folds this thread's own slots and those of all peers, in rank order.

@@ -12,7 +12,7 @@
 //! and stored by the same thread with the same bytes.
 
 use super::cut::{Part, Slots, Tile};
-use super::exchange::{self, Exchange, receive, send_to_all};
+use super::exchange::{self, Exchange, send_to_all, store_received};
 use crate::abi::CollectiveArgs;
 use crate::element::{Byte, FourBytes, Pack, Unit};
 use crate::packets::{Ll, Ll128, Packets, SentinelAny};
@@ -62,11 +62,10 @@ struct Gather<U> {
 }
 
 impl<U: Unit> Gather<U> {
-    /// Stores a tile of the share of `sender`.
+    /// Where the share of `sender` is stored.
     #[inline(always)]
-    fn store<const N: usize>(&self, tile: &Tile<N>, sender: u32, packs: [Pack; N]) {
-        let place = self.share.stored_behind(sender as u64 * self.share_bytes);
-        tile.store::<U>(&place, self.team, self.team.rank(), packs);
+    fn place(&self, sender: u32) -> Part {
+        self.share.stored_behind(sender as u64 * self.share_bytes)
     }
 }
 
@@ -89,12 +88,7 @@ impl<P: Packets, U: Unit, const N: usize> Exchange<P, N> for Gather<U> {
     #[inline(always)]
     fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, own: [Pack; N]) {
         // In the time that the others' take to come.
-        self.store(tile, self.team.rank(), own);
-        let mut distance = 1;
-        while distance < self.team.n_ranks() {
-            let sender = self.team.neighbour(distance);
-            self.store(tile, sender, receive(packets, watch, tile, sender, 0));
-            distance += 1;
-        }
+        tile.store::<U>(&self.place(self.team.rank()), self.team, self.team.rank(), own);
+        store_received::<P, U, N>(packets, watch, tile, self.team, |sender| self.place(sender));
     }
 }

@@ -17,7 +17,7 @@
 //! it before; the parts that a reduce-scatter does not store are only read.
 
 use super::cut::{Part, Slots, Tile};
-use super::exchange::{self, Exchange, fold_parts, receive, send, send_to_all};
+use super::exchange::{self, Exchange, fold_parts, receive, send_parts, send_to_all};
 use crate::abi::{CollectiveArgs, DevBaseLayout};
 use crate::element::{Element, Float, Pack, Reduction};
 use crate::packets::{Ll, Ll128, Packets, Sentinel};
@@ -99,19 +99,10 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: b
         tile.load_from::<T>(&part, input, self.team)
     }
 
-    /// Sends each peer its part.
     #[inline(always)]
     fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, first: [Pack; N]) {
-        let mut packs = first;
-        let mut distance = 1;
-        while distance < self.team.n_ranks() {
-            send(packets, watch, tile, self.team.neighbour(distance), 0, packs);
-            distance += 1;
-            if distance < self.team.n_ranks() {
-                let part = self.part(P::BYTES, self.team.neighbour(distance));
-                packs = tile.load::<T>(&part, self.team, self.team.rank());
-            }
-        }
+        let part = |rank| self.part(P::BYTES, rank);
+        send_parts::<P, T, N>(packets, watch, tile, self.team, part, first);
     }
 
     #[inline(always)]

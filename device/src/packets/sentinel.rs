@@ -104,13 +104,13 @@ impl<W: Words> Packets for Unpoisoned<W> {
     #[inline(always)]
     fn send(&self, peer: u32, index: u32, payload: Pack) {
         let slot = [payload[0] ^ W::POISON, payload[1] ^ W::POISON];
-        if W::HAS_NOTES && (is_noted::<W>(slot[0]) || is_noted::<W>(slot[1])) {
-            self.send_note(peer, index, slot);
-        }
         let sent = |word| if word == 0 && intact!("sentinel_substitute") { W::SUBSTITUTE } else { word };
         let address = self.team.address(peer, self.slot_offset(self.epoch, self.team.rank(), index));
         // SAFETY: `DevBase` of every rank is mapped for this device and `index` is below the layout's number of slots.
         unsafe { ptx::st_relaxed_sys_v2_b64(address, [sent(slot[0]), sent(slot[1])]) }
+        if W::HAS_NOTES && (is_noted::<W>(slot[0]) || is_noted::<W>(slot[1])) {
+            self.send_note(peer, index, slot);
+        }
     }
 
     #[inline(always)]
