@@ -198,8 +198,9 @@ pub(super) fn store_received<P: Packets, U: Unit, const N: usize>(
     while distance < team.n_ranks() {
         let sender = team.neighbour(distance);
         let place = place(sender);
-        // Computed before the wait.
-        let output = tile.output(&place, team, team.rank()).now();
+        // Computed before the wait, where registers suffice.
+        let output = tile.output(&place, team, team.rank());
+        let output = if N == 1 { output.now() } else { output };
         let packs = receive(packets, watch, tile, sender, 0);
         tile.store_at::<U>(&place, &output, packs);
         distance += 1;
