@@ -14,7 +14,6 @@ use symmem::symmetric::FlatOffset;
 use symmem::{Algorithm, Collective, Comm, CommConfig, Dtype, ErrorKind, Machine, Op, Stream, Window};
 use symmem_device::abi::{
     BARRIER_BLOCKS_MAX, DevBaseHeader, DevBaseLayout, LL_BLOCKS_MAX, PUSH_BLOCKS_MAX, SENTINEL_BLOCKS_MAX,
-    SENTINEL_EPOCHS,
 };
 use symmem_device::kernels::KernelSpec;
 
@@ -321,12 +320,9 @@ impl Bed {
     }
 }
 
-/// The words of all protocols, from the barrier's epochs to those of multicast packets, where each stands at `epoch`. The
-/// sentinels' epochs end elsewhere; no slot of theirs is in use.
+/// The words of all protocols, from the barrier's epochs to those of multicast packets, where each stands at `epoch`.
 fn words_of(epoch: u32, layout: DevBaseLayout) -> Vec<u32> {
-    let mut words = vec![epoch; (BARRIER_BLOCKS_MAX + 2 * LL_BLOCKS_MAX) as usize];
-    let sentinel = if epoch == 0 { 0 } else { SENTINEL_EPOCHS - 1 - (u32::MAX - epoch) };
-    words.extend((0..SENTINEL_BLOCKS_MAX).flat_map(|_| [sentinel, 0]));
+    let mut words = vec![epoch; (BARRIER_BLOCKS_MAX + 2 * LL_BLOCKS_MAX + SENTINEL_BLOCKS_MAX) as usize];
     words.extend((0..PUSH_BLOCKS_MAX).map(|_| 0));
     words.extend((0..BARRIER_BLOCKS_MAX * layout.n_ranks).map(|_| epoch));
     // The multicast barrier's epochs and inboxes, and the epochs of multicast packets.

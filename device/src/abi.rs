@@ -28,12 +28,8 @@ pub const NOTE_BYTES: u64 = 4;
 pub const SENTINEL_POISON: u64 = 0xa7d3_5e91_c86b_f24d;
 /// What is sent in place of [`SENTINEL_POISON`]. A note says which of the two was meant.
 pub const SENTINEL_SUBSTITUTE: u64 = SENTINEL_POISON ^ 1;
-/// Banks of LL slots; an epoch uses the bank of its parity.
-pub const LL_BANKS: u64 = 2;
-/// Buffers of sentinel slots, used by turns.
-pub const SENTINEL_BUFFERS: u64 = 3;
-/// Sentinel epochs count from 0 to one less than this, a multiple of the buffers, and start again.
-pub const SENTINEL_EPOCHS: u32 = 3 << 30;
+/// Banks of LL and of sentinel slots; an epoch uses the bank of its parity.
+pub const BANKS: u64 = 2;
 /// Blocks that own scratch: the largest grid of a push kernel.
 pub const PUSH_BLOCKS_MAX: u32 = 256;
 /// Regions of scratch that a sender has at a block, used by turns.
@@ -195,7 +191,7 @@ pub struct DevBaseHeader {
 /// | barrier epochs | `u32[BARRIER_BLOCKS_MAX]` | this rank's block |
 /// | LL epochs | `u32[LL_BLOCKS_MAX]` | this rank's block |
 /// | 128-bit LL epochs | `u32[LL_BLOCKS_MAX]` | this rank's block |
-/// | sentinel states | `{epoch, extent: u32}[SENTINEL_BLOCKS_MAX]` | this rank's block |
+/// | sentinel epochs | `u32[SENTINEL_BLOCKS_MAX]` | this rank's block |
 /// | scratch turns | `u32[PUSH_BLOCKS_MAX]` | this rank's block |
 /// | barrier inboxes | `u32[BARRIER_BLOCKS_MAX][n_ranks]` | the sender |
 /// | multicast barrier epochs | `u32[BARRIER_BLOCKS_MAX]` | this rank's block |
@@ -205,10 +201,10 @@ pub struct DevBaseHeader {
 /// | check: busy mark | `u32`, in the place of `u32[n_ranks]` | this rank |
 /// | check: barrier inboxes | `u32[2][n_ranks]`, the first half | the sender |
 /// | check: calls | `u64[2][n_ranks]` | the sender |
-/// | LL slots | `[LL_BLOCKS_MAX][LL_BANKS][n_ranks][slots]` × 16 bytes | the sender |
+/// | LL slots | `[LL_BLOCKS_MAX][BANKS][n_ranks][slots]` × 16 bytes | the sender |
 /// | 128-bit LL slots | as LL slots | the sender |
 /// | multicast LL slots | as LL slots, fewer | the sender, by multicast |
-/// | sentinel slots | `[SENTINEL_BLOCKS_MAX][SENTINEL_BUFFERS][n_ranks][slots]` × 16 bytes | the sender |
+/// | sentinel slots | `[SENTINEL_BLOCKS_MAX][BANKS][n_ranks][slots]` × 16 bytes | the sender |
 /// | sentinel notes | as sentinel slots, × 4 bytes | the sender |
 /// | scratch | `[PUSH_BLOCKS_MAX][PUSH_TURNS][n_ranks − 1][scratch_packs]` × 16 bytes | the sender |
 ///
@@ -244,16 +240,16 @@ impl DevBaseLayout {
         self.ll_epoch_offset(LL_BLOCKS_MAX) + block as u64 * 4
     }
 
-    /// Offset of the sentinel state of `block`: its epoch, and how many slots of each half that epoch used.
+    /// Offset of the sentinel epoch of `block`.
     #[inline(always)]
-    pub const fn sentinel_state_offset(self, block: u32) -> u64 {
-        self.ll_128_epoch_offset(LL_BLOCKS_MAX) + block as u64 * 8
+    pub const fn sentinel_epoch_offset(self, block: u32) -> u64 {
+        self.ll_128_epoch_offset(LL_BLOCKS_MAX) + block as u64 * 4
     }
 
     /// Offset of the word that says whose turn it is in the scratch of `block`.
     #[inline(always)]
     pub const fn push_turn_offset(self, block: u32) -> u64 {
-        self.sentinel_state_offset(SENTINEL_BLOCKS_MAX) + block as u64 * 4
+        self.sentinel_epoch_offset(SENTINEL_BLOCKS_MAX) + block as u64 * 4
     }
 
     /// Offset of the word in which `sender` tells `block` that it has arrived at the barrier.
@@ -347,18 +343,17 @@ impl DevBaseLayout {
     /// Offset of the first multicast LL slot of `sender` for `block` in the bank of `epoch`.
     #[inline(always)]
     pub const fn ll_mc_slots_offset(self, block: u32, epoch: u32, sender: u32) -> u64 {
-        let bank = block as u64 * LL_BANKS + (epoch as u64 & 1);
-        let slot = (bank * self.n_ranks as u64 + sender as u64) * self.ll_mc_slots_per_block() as u64;
+        let slot = self.slot(self.ll_mc_slots_per_block(), block, epoch, sender);
         self.ll_128_slots_offset(LL_BLOCKS_MAX, 0, 0) + slot * SLOT_BYTES
     }
 
-    /// Offset of the first sentinel slot of `sender` for `block` in the buffer of `epoch`.
+    /// Offset of the first sentinel slot of `sender` for `block` in the bank of `epoch`.
     #[inline(always)]
     pub const fn sentinel_slots_offset(self, block: u32, epoch: u32, sender: u32) -> u64 {
         self.ll_mc_slots_offset(LL_BLOCKS_MAX, 0, 0) + self.sentinel_slot(block, epoch, sender) * SLOT_BYTES
     }
 
-    /// Offset of the note of the first sentinel slot of `sender` for `block` in the buffer of `epoch`.
+    /// Offset of the note of the first sentinel slot of `sender` for `block` in the bank of `epoch`.
     #[inline(always)]
     pub const fn sentinel_notes_offset(self, block: u32, epoch: u32, sender: u32) -> u64 {
         let notes = self.sentinel_slots_offset(SENTINEL_BLOCKS_MAX, 0, 0);
@@ -413,18 +408,18 @@ impl DevBaseLayout {
         self.ll_mc_epoch_offset(LL_BLOCKS_MAX) + place * self.n_ranks as u64 * 4
     }
 
-    // As sums of which one term alone has the epoch, since kernels compute the others before they know it.
     const fn ll_slot(self, block: u32, epoch: u32, sender: u32) -> u64 {
-        let from_one = self.ll_slots_per_block() as u64;
-        let from_all = self.n_ranks as u64 * from_one;
-        block as u64 * LL_BANKS * from_all + sender as u64 * from_one + (epoch as u64 & 1) * from_all
+        self.slot(self.ll_slots_per_block(), block, epoch, sender)
     }
 
     const fn sentinel_slot(self, block: u32, epoch: u32, sender: u32) -> u64 {
-        let from_one = self.sentinel_slots_per_block() as u64;
-        let from_all = self.n_ranks as u64 * from_one;
-        let buffer = (epoch % SENTINEL_BUFFERS as u32) as u64;
-        block as u64 * SENTINEL_BUFFERS * from_all + sender as u64 * from_one + buffer * from_all
+        self.slot(self.sentinel_slots_per_block(), block, epoch, sender)
+    }
+
+    /// A sum of which one term alone has the epoch, since kernels compute the others before they know it.
+    const fn slot(self, from_one: u32, block: u32, epoch: u32, sender: u32) -> u64 {
+        let from_all = self.n_ranks as u64 * from_one as u64;
+        block as u64 * BANKS * from_all + sender as u64 * from_one as u64 + epoch as u64 % BANKS * from_all
     }
 }
 

@@ -55,7 +55,7 @@ impl Places {
             _ if offset >= layout.check_epoch_offset() => "check of calls",
             _ if offset >= layout.barrier_inbox_offset(0, 0) => "barrier inbox",
             _ if offset >= layout.push_turn_offset(0) => "scratch turn",
-            _ if offset >= layout.sentinel_state_offset(0) => "sentinel state",
+            _ if offset >= layout.sentinel_epoch_offset(0) => "sentinel epoch",
             _ if offset >= layout.ll_128_epoch_offset(0) => "128-bit LL epoch",
             _ if offset >= layout.ll_epoch_offset(0) => "LL epoch",
             _ => "barrier epoch",

@@ -149,12 +149,6 @@ impl Stretch {
         self.start += self.capacity as u64;
     }
 
-    /// Slots of the stretch.
-    #[inline(always)]
-    pub(super) fn len(&self) -> u32 {
-        (self.end - self.start).min(self.capacity as u64) as u32
-    }
-
     /// Its first tile.
     #[inline(always)]
     pub(super) fn first_tile<const N: usize>(&self) -> Tile<N> {

@@ -61,11 +61,12 @@ fn run_tiles<P: Packets, X: Exchange<P, N>, const N: usize>(args: &CollectiveArg
     let tile = stretch.first_tile();
     // Addresses are computed while the kernel before ends.
     let input = exchange.input(&tile).now();
+    let mut packets = P::new(&args.comm);
     let mut watch = Watch::enter_with_next_ready(&args.comm);
     if stretch.is_empty() {
         return;
     }
-    let mut packets = P::begin(&args.comm);
+    packets.begin();
     // The words that the packets begin with and the data are under way together.
     let mut first = exchange.load(&tile, &input);
     loop {
@@ -103,9 +104,8 @@ fn epoch<P: Packets, X: Exchange<P, N>, const N: usize>(
             first_next = load_now(exchange, &next);
             exchange.send(packets, watch, &next, first_next);
         }
-        if tile.at() == 0 {
-            let used = stretch.len();
-            packets.turn([used, if X::HAS_TWO_STAGES { used } else { 0 }], stretch.is_last());
+        if tile.at() == 0 && stretch.is_last() {
+            packets.save();
         }
         exchange.receive(packets, watch, &tile, first);
         if !has_next {

@@ -17,6 +17,7 @@
 //! slot to each other rank, per block: slots without data are sent and waited for like others, and a block whose share
 //! is empty on all ranks steps no epoch.
 
+mod banks;
 mod ll;
 mod sentinel;
 
@@ -30,8 +31,9 @@ use crate::wait::Watch;
 
 /// The slots of one block in one kernel.
 ///
-/// An epoch goes: [`Self::open`], sends, [`Self::turn`], receives (more sends and receives in the upper half of the slots, if the
-/// algorithm has two stages), [`Self::retire`]; then [`Self::next_epoch`], or the kernel ends.
+/// An epoch goes: [`Self::open`], sends, receives (more sends and receives in the upper half of the slots, if the
+/// algorithm has two stages), [`Self::retire`]; then [`Self::next_epoch`], or the kernel ends. In the last one
+/// [`Self::save`] stands behind the first sends.
 pub trait Packets: Sized {
     /// Bytes of payload of a slot.
     const BYTES: u64;
@@ -42,8 +44,11 @@ pub trait Packets: Sized {
     /// Slots in which one sender reaches one block in one epoch.
     fn capacity(layout: DevBaseLayout) -> u32;
 
+    /// What can be computed before the kernel before has ended; touches no memory.
+    fn new(comm: &DevComm) -> Self;
+
     /// Starts the block's next epoch.
-    fn begin(comm: &DevComm) -> Self;
+    fn begin(&mut self);
 
     /// What is due at the start of an epoch, before its first send. Executed by the whole block.
     #[inline(always)]
@@ -69,10 +74,9 @@ pub trait Packets: Sized {
         count: u32,
     ) -> [Pack; N];
 
-    /// What is due between sends and receives, where it costs nothing. Executed by the whole block; `used` says how many
-    /// slots this epoch uses from the first on and from the middle on. In the block's last epoch (`is_last`) it leaves
-    /// the epoch for the next kernel.
-    fn turn(&mut self, used: [u32; 2], is_last: bool);
+    /// Leaves the epoch for the next kernel. Executed by the whole block, where it costs nothing: between sends and
+    /// receives.
+    fn save(&self);
 
     /// What is due behind the receives. Executed by the whole block.
     fn retire(&self);

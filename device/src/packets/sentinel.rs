@@ -10,24 +10,21 @@
 //!   stands for it, and a note beside the slot tells the two apart. Who sees that other word waits for the note, and takes
 //!   it away.
 //!
-//! Each block has three buffers. Epoch e receives in buffer e mod 3, and poisons again buffer (e + 2) mod 3, the one that
-//! was read at e − 1. A peer writes that one next at e + 2, after it received something from this rank at e + 1, which
-//! was sent behind the poisoning: from kernel to kernel by H2 (see [`super`]), inside a kernel by the block barrier and
-//! the fence in `next_epoch`. To poison (e + 1) mod 3 at e would be wrong, since a peer may write it as soon as it has the
-//! sends of e, which come before the poisoning. Notes are taken away even before that, at e.
-//!
-//! The block's state says how many slots its last epoch used, in the lower and in the upper half: all ranks use the same
-//! number, so exactly that much of the buffer is dirty, in the area of every sender.
+//! Each block has two banks, used by turns; whoever received a slot poisons it again at once. Rank p writes bank e + 2 of
+//! rank q after it received a slot of epoch e + 1 from q, and q sent that after its whole block had poisoned what it
+//! received at e: inside a kernel by the block barrier and the fence in `next_epoch`, from kernel to kernel by H2 (see
+//! [`super`]). Notes are taken away in the same way.
 
 #![expect(
     clippy::needless_range_loop,
     reason = "a thread's slots are registers, unrolled over `n`; iterators over them make more code"
 )]
 
+use super::banks::Banks;
 use super::{Packets, for_all_peers};
 use crate::abi::{
-    DevBaseLayout, DevComm, NOTE_BYTES, SENTINEL_BUFFERS, SENTINEL_EPOCHS, SENTINEL_PAYLOAD_BYTES,
-    SENTINEL_POISON, SENTINEL_SUBSTITUTE, SLOT_BYTES, STEP_RECEIVE,
+    DevBaseLayout, DevComm, NOTE_BYTES, SENTINEL_PAYLOAD_BYTES, SENTINEL_POISON, SENTINEL_SUBSTITUTE,
+    STEP_RECEIVE,
 };
 use crate::element::{Float, Pack};
 use crate::ptx;
@@ -76,9 +73,10 @@ pub struct Unpoisoned<W> {
     team: Team,
     layout: DevBaseLayout,
     block: u32,
+    /// Where the block's epoch stands.
+    saved: u64,
     epoch: u32,
-    /// Slots that the epoch before used: the lower half's number, and above it the upper half's.
-    dirty: u32,
+    banks: Banks,
     words: PhantomData<W>,
 }
 
@@ -92,20 +90,26 @@ impl<W: Words> Packets for Unpoisoned<W> {
     }
 
     #[inline(always)]
-    fn begin(comm: &DevComm) -> Self {
+    fn new(comm: &DevComm) -> Self {
         let (team, layout, block) =
             (Team::new(comm), DevBaseLayout::new(comm.n_ranks), thread::block_idx_x());
+        let saved = ptx::mov_b64(team.own_address(layout.sentinel_epoch_offset(block)));
+        let banks = Banks::now(team, |bank, sender| layout.sentinel_slots_offset(block, bank, sender));
+        Self { team, layout, block, saved, epoch: 0, banks, words: PhantomData }
+    }
+
+    #[inline(always)]
+    fn begin(&mut self) {
         // SAFETY: `DevBase` is mapped; the word was last written by this block's previous kernel.
-        let state = unsafe { ptx::ld_weak_b64(team.own_address(layout.sentinel_state_offset(block))) };
-        let (epoch, dirty) = (after(state as u32), (state >> 32) as u32);
-        Self { team, layout, block, epoch, dirty, words: PhantomData }
+        let last = unsafe { ptx::ld_weak_b32(self.saved) };
+        self.turn_to(if intact!("sentinel_epoch_step") { last.wrapping_add(1) } else { last });
     }
 
     #[inline(always)]
     fn send(&self, peer: u32, index: u32, payload: Pack) {
         let slot = [payload[0] ^ W::POISON, payload[1] ^ W::POISON];
         let sent = |word| if word == 0 && intact!("sentinel_substitute") { W::SUBSTITUTE } else { word };
-        let address = self.team.address(peer, self.slot_offset(self.epoch, self.team.rank(), index));
+        let address = self.team.address(peer, self.banks.sent(index));
         // SAFETY: `DevBase` of every rank is mapped for this device and `index` is below the layout's number of slots.
         unsafe { ptx::st_relaxed_sys_v2_b64(address, [sent(slot[0]), sent(slot[1])]) }
         if W::HAS_NOTES && (is_noted::<W>(slot[0]) || is_noted::<W>(slot[1])) {
@@ -135,9 +139,8 @@ impl<W: Words> Packets for Unpoisoned<W> {
             let mut all_there = true;
             for n in 0..N {
                 let slot = index + (n as u32).min(count - 1) * step;
-                let address = self.team.own_address(self.slot_offset(self.epoch, sender, slot));
                 // SAFETY: `DevBase` is mapped and the caller's indices are below the layout's number of slots.
-                slots[n] = unsafe { ptx::ld_relaxed_sys_v2_b64(address) };
+                slots[n] = unsafe { ptx::ld_relaxed_sys_v2_b64(self.banks.own(sender, slot)) };
             }
             for n in 0..N {
                 all_there &= (slots[n][0] != 0) & (slots[n][1] != 0);
@@ -146,6 +149,10 @@ impl<W: Words> Packets for Unpoisoned<W> {
         });
         for n in 0..N {
             let is_mine = (n as u32) < count;
+            if is_mine && intact!("sentinel_poisoning") {
+                // SAFETY: as above.
+                unsafe { ptx::st_relaxed_sys_v2_b64(self.banks.own(sender, index + n as u32 * step), [0, 0]) }
+            }
             if W::HAS_NOTES && is_mine && (slots[n][0] == W::SUBSTITUTE || slots[n][1] == W::SUBSTITUTE) {
                 slots[n] = self.take_note(watch, sender, index + n as u32 * step, slots[n]);
             }
@@ -154,28 +161,12 @@ impl<W: Words> Packets for Unpoisoned<W> {
         slots
     }
 
-    /// Poisons again what the epoch before used.
     #[inline(always)]
-    fn turn(&mut self, used: [u32; 2], is_last: bool) {
-        let used = used[0] | used[1] << 16;
-        let dirty = if intact!("sentinel_extent") { self.dirty } else { used };
-        let (lower, upper) = (dirty & 0xffff, dirty >> 16);
-        // The epoch that used the same buffer as the one before.
-        let read = self.epoch + if intact!("sentinel_buffer") { SENTINEL_BUFFERS as u32 - 1 } else { 1 };
-        let half = Self::capacity(self.layout) / 2;
-        for_all_peers(self.team, |sender| {
-            let mut slot = thread::thread_idx_x();
-            while slot < lower + upper {
-                let index = if slot < lower { slot } else { half + (slot - lower) };
-                let address = self.team.own_address(self.slot_offset(read, sender, index));
-                // SAFETY: `DevBase` is mapped, and an epoch uses no more slots than there are.
-                unsafe { ptx::st_relaxed_sys_v2_b64(address, [0, 0]) };
-                slot += thread::block_dim_x();
-            }
-        });
-        self.dirty = used;
-        if is_last {
-            self.save();
+    fn save(&self) {
+        thread::sync_threads();
+        if thread::thread_idx_x() == 0 && intact!("sentinel_epoch_save") {
+            // SAFETY: `DevBase` is mapped; the block's threads have read the word before the block barrier above.
+            unsafe { ptx::st_weak_b32(self.saved, self.epoch) }
         }
     }
 
@@ -185,7 +176,7 @@ impl<W: Words> Packets for Unpoisoned<W> {
     #[inline(always)]
     fn next_epoch(&mut self, watch: &Watch) -> bool {
         if intact!("sentinel_epoch_step_in_kernel") {
-            self.epoch = after(self.epoch);
+            self.turn_to(self.epoch.wrapping_add(1));
         }
         let goes_on = !thread::sync_threads_or(!watch.is_well());
         // Behind the barrier, so that each thread's later sends release what all threads of the block have poisoned: a
@@ -225,18 +216,9 @@ impl<W: Words> Unpoisoned<W> {
     }
 
     #[inline(always)]
-    fn save(&self) {
-        thread::sync_threads();
-        if thread::thread_idx_x() == 0 && intact!("sentinel_state_save") {
-            let word = self.team.own_address(self.layout.sentinel_state_offset(self.block));
-            // SAFETY: `DevBase` is mapped; the block's threads have read the word before the block barrier above.
-            unsafe { ptx::st_weak_b64(word, self.epoch as u64 | (self.dirty as u64) << 32) }
-        }
-    }
-
-    #[inline(always)]
-    fn slot_offset(&self, epoch: u32, sender: u32, index: u32) -> u64 {
-        self.layout.sentinel_slots_offset(self.block, epoch, sender) + index as u64 * SLOT_BYTES
+    fn turn_to(&mut self, epoch: u32) {
+        self.epoch = epoch;
+        self.banks.use_for(if intact!("sentinel_bank_switch") { epoch } else { 0 });
     }
 
     #[inline(always)]
@@ -249,9 +231,4 @@ impl<W: Words> Unpoisoned<W> {
 #[inline(always)]
 fn is_noted<W: Words>(word: u64) -> bool {
     word == 0 || word == W::SUBSTITUTE
-}
-
-#[inline(always)]
-fn after(epoch: u32) -> u32 {
-    if epoch == SENTINEL_EPOCHS - 1 && intact!("sentinel_epoch_after_wrap") { 0 } else { epoch + 1 }
 }

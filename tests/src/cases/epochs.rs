@@ -8,9 +8,7 @@ use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
 use symmem::symmetric::FlatOffset;
 use symmem::{Algorithm, Collective, Comm, CommConfig, Dtype, Machine, Op, Stream};
-use symmem_device::abi::{
-    BARRIER_BLOCKS_MAX, DevBaseLayout, LL_BLOCKS_MAX, SENTINEL_BLOCKS_MAX, SENTINEL_BUFFERS, SENTINEL_EPOCHS,
-};
+use symmem_device::abi::{BARRIER_BLOCKS_MAX, DevBaseLayout, LL_BLOCKS_MAX, SENTINEL_BLOCKS_MAX};
 
 /// Where the epochs are set before the crossing.
 const NEAR_THE_END: u32 = u32::MAX - 3;
@@ -166,6 +164,7 @@ fn set_epochs(rig: &Rig, epoch: u32) -> Result<()> {
     let parts = [
         (layout.ll_epoch_offset(0), words(epoch, LL_BLOCKS_MAX)),
         (layout.ll_128_epoch_offset(0), words(epoch, LL_BLOCKS_MAX)),
+        (layout.sentinel_epoch_offset(0), words(epoch, SENTINEL_BLOCKS_MAX)),
         (layout.barrier_epoch_offset(0), words(epoch, BARRIER_BLOCKS_MAX)),
         (layout.barrier_inbox_offset(0, 0), words(epoch, n_inboxes)),
         (layout.mc_barrier_epoch_offset(0), words(epoch, BARRIER_BLOCKS_MAX)),
@@ -178,21 +177,6 @@ fn set_epochs(rig: &Rig, epoch: u32) -> Result<()> {
             let address = comm.space().address(comm.rank(), FlatOffset::new(*offset));
             seam(device.machine()).write(device.index(), address, bytemuck::cast_slice(words))?;
         }
-        set_sentinel_epochs(comm, layout)?;
     }
-    Ok(())
-}
-
-/// Sets every sentinel epoch of a rank to one of the last six that uses the same buffer. Beside each stands how much of
-/// the buffers is to be poisoned again, which stays.
-fn set_sentinel_epochs(comm: &Comm, layout: DevBaseLayout) -> Result<()> {
-    let (backend, index) = (seam(comm.device().machine()), comm.device().index());
-    let address = comm.space().address(comm.rank(), FlatOffset::new(layout.sentinel_state_offset(0)));
-    let mut states = vec![[0u32; 2]; SENTINEL_BLOCKS_MAX as usize];
-    backend.read(index, address, bytemuck::cast_slice_mut(&mut states))?;
-    for [epoch, _] in &mut states {
-        *epoch = SENTINEL_EPOCHS - 6 + *epoch % SENTINEL_BUFFERS as u32;
-    }
-    backend.write(index, address, bytemuck::cast_slice(&states))?;
     Ok(())
 }
