@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None => build::stage_one()?,
     };
     if args.ptx.is_none() {
-        modules.iter().filter(|module| module.sm < 90).try_for_each(compare)?;
+        compare_older(&modules)?;
     }
     let ptxas = match find_or_install() {
         Ok(ptxas) => ptxas,
@@ -63,6 +63,11 @@ fn spills(kernels: &[KernelResources]) -> impl Iterator<Item = &str> {
     let is_loop = |kernel: &&KernelResources| LOOPS.iter().any(|spec| spec.name == kernel.name);
     let spilling = kernels.iter().filter(|kernel| kernel.spill_bytes > 0);
     spilling.filter(move |kernel| !is_loop(kernel)).map(|kernel| kernel.name.as_str())
+}
+
+/// Compiles the kernels for each older device alone and compares them with those taken from the newest.
+pub(crate) fn compare_older(modules: &[kernels::Module]) -> Result<()> {
+    modules.iter().filter(|module| module.sm < 90).try_for_each(compare)
 }
 
 /// The module of an older device, which was made from that of a newer one, must be what the compiler makes for it: it is
