@@ -144,11 +144,12 @@ impl Builder {
             ))
         })?;
         let stage = self.stage_dir()?;
-        let _lock = Lock::take(&stage, LOCK_LIMIT)?;
+        let lock = Lock::take(&stage, LOCK_LIMIT)?;
         let compiler = Compiler::find(&crate_dir)?;
         let rust_src = rust_src::obtain(&compiler, &crate_dir, &stage)?;
         let root = workspace_root(&crate_dir)?;
-        let compilation = Compilation { crate_dir, root, stage, name, manifest: text, compiler, rust_src };
+        let compilation =
+            Compilation { crate_dir, root, stage, lock, name, manifest: text, compiler, rust_src };
         let modules = self.sms.iter().map(|&sm| compilation.module(self, sm)).collect::<Result<_>>()?;
         Ok(Artifacts { modules, inputs: compilation.inputs(), rust_src: compilation.rust_src })
     }
@@ -186,6 +187,7 @@ struct Compilation {
     crate_dir: PathBuf,
     root: PathBuf,
     stage: PathBuf,
+    lock: Lock,
     name: String,
     /// The text of its `Cargo.toml`.
     manifest: String,
@@ -283,11 +285,13 @@ impl Compilation {
         hasher.finish()
     }
 
+    /// Cargo shares the lock, and reads nothing from it: if this process is killed, the next builder must not find in
+    /// the folder what a compiler that lives on still puts there.
     fn compile(&self, request: &Request) -> Result<()> {
         let mut cargo = environment::tool("cargo", &self.crate_dir);
         cargo.args(command::arguments(request));
         configure(&mut cargo, &self.rust_src);
-        let captured = process::capture(&mut cargo, COMPILE_LIMIT)?;
+        let captured = process::capture_from(&mut cargo, self.lock.share()?, COMPILE_LIMIT)?;
         eprint!("{}", without_noise(&captured.stderr));
         Ok(())
     }
