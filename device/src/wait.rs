@@ -106,17 +106,18 @@ impl Watch {
         }
     }
 
-    /// Ends a kernel: the first thread of the rank that gave up tells the host and poisons every rank.
+    /// Ends a kernel: the first thread of the rank that gave up tells the host and poisons every rank. Says whether the
+    /// thread has not given up.
     #[inline(always)]
-    pub fn leave(self) {
-        self.leave_with(|_| ());
+    pub fn leave(self) -> bool {
+        self.leave_with(|_| ())
     }
 
     /// As [`Self::leave`]; `write_more` writes more of the record, whose address it is given.
     #[inline(always)]
-    pub fn leave_with(self, write_more: impl FnOnce(u64)) {
+    pub fn leave_with(self, write_more: impl FnOnce(u64)) -> bool {
         if self.state == STATE_OK {
-            return;
+            return true;
         }
         let claim = self.team.own_address(offset_of!(DevBaseHeader, claim) as u64);
         // SAFETY: `DevBase` of every rank and the record are mapped for this device.
@@ -127,6 +128,7 @@ impl Watch {
                 self.poison_all();
             }
         }
+        false
     }
 
     #[inline(always)]

@@ -113,14 +113,14 @@ fn checked(sm: u32, text: String, origin: &Path, remedy: &str) -> Result<Module,
 /// Every kernel that is compiled for `sm` is there and keeps its promises.
 fn rules(sm: u32) -> Rules {
     let kernels = KERNELS.iter().filter(|kernel| kernel.is_compiled_for(sm));
-    let rules = kernels.map(|kernel| rule(kernel.name, kernel.promises(sm)));
-    let rules = rules.chain(check_kernels(sm).map(|(name, promises)| rule(name, promises)));
+    let rules = kernels.map(|kernel| rule(kernel.name, kernel.promises(sm).copied()));
+    let rules = rules.chain(check_kernels(sm).map(|(name, promises)| rule(name, promises.copied())));
     let loops = LOOPS.iter().filter(|spec| spec.is_compiled_for(sm));
-    let rules = rules.chain(loops.map(|spec| rule(spec.name, spec.kernel().promises(sm))));
+    let rules = rules.chain(loops.map(|spec| rule(spec.name, spec.promises(sm))));
     rules.fold(Rules::collective(), Rules::kernel)
 }
 
-fn rule(name: &str, promises: impl Iterator<Item = &'static Promise>) -> KernelRule {
+fn rule(name: &str, promises: impl Iterator<Item = Promise>) -> KernelRule {
     promises.fold(KernelRule::new(name), |rule, promise| {
         rule.has(promise.instruction, promise.at_least, promise.at_most)
     })

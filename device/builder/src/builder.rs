@@ -3,6 +3,7 @@
 use crate::bounds::limit_threads;
 use crate::command::{self, Lto, Request};
 use crate::error::{BuildError, Result};
+use crate::manifest::lib_name;
 use crate::merge::merge;
 use crate::output::{Lock, publish};
 use crate::rust_src::{self, Compiler, RustSrc};
@@ -144,11 +145,12 @@ impl Builder {
             ))
         })?;
         let stage = self.stage_dir()?;
-        let _lock = Lock::take(&stage, LOCK_LIMIT)?;
+        let lock = Lock::take(&stage, LOCK_LIMIT)?;
         let compiler = Compiler::find(&crate_dir)?;
         let rust_src = rust_src::obtain(&compiler, &crate_dir, &stage)?;
         let root = workspace_root(&crate_dir)?;
-        let compilation = Compilation { crate_dir, root, stage, name, manifest: text, compiler, rust_src };
+        let compilation =
+            Compilation { crate_dir, root, stage, lock, name, manifest: text, compiler, rust_src };
         let modules = self.sms.iter().map(|&sm| compilation.module(self, sm)).collect::<Result<_>>()?;
         Ok(Artifacts { modules, inputs: compilation.inputs(), rust_src: compilation.rust_src })
     }
@@ -186,6 +188,7 @@ struct Compilation {
     crate_dir: PathBuf,
     root: PathBuf,
     stage: PathBuf,
+    lock: Lock,
     name: String,
     /// The text of its `Cargo.toml`.
     manifest: String,
@@ -283,11 +286,13 @@ impl Compilation {
         hasher.finish()
     }
 
+    /// Cargo shares the lock, and reads nothing from it: if this process is killed, the next builder must not find in
+    /// the folder what a compiler that lives on still puts there.
     fn compile(&self, request: &Request) -> Result<()> {
         let mut cargo = environment::tool("cargo", &self.crate_dir);
         cargo.args(command::arguments(request));
         configure(&mut cargo, &self.rust_src);
-        let captured = process::capture(&mut cargo, COMPILE_LIMIT)?;
+        let captured = process::capture_from(&mut cargo, self.lock.share()?, COMPILE_LIMIT)?;
         eprint!("{}", without_noise(&captured.stderr));
         Ok(())
     }
@@ -346,27 +351,6 @@ fn workspace_root(crate_dir: &Path) -> Result<PathBuf> {
     root.ok_or_else(|| BuildError::message(format!("cargo named no workspace for {}", crate_dir.display())))
 }
 
-/// The library's name: `[lib] name`, or the package's with underscores.
-fn lib_name(manifest: &str) -> Option<String> {
-    let mut section = "";
-    let mut package = None;
-    for line in manifest.lines().map(str::trim) {
-        if line.starts_with('[') {
-            section = line;
-        } else if let Some((key, value)) = line.split_once('=')
-            && key.trim() == "name"
-        {
-            let value = value.trim().trim_matches('"').replace('-', "_");
-            match section {
-                "[lib]" => return Some(value),
-                "[package]" => package = Some(value),
-                _ => {}
-            }
-        }
-    }
-    package
-}
-
 /// The files after the colon of a dep-info line, in which `\ ` is a blank inside a name.
 fn dep_info_files(text: &str) -> Vec<PathBuf> {
     let Some((_, files)) = text.lines().next().and_then(|line| line.split_once(": ")) else {
@@ -406,18 +390,6 @@ mod tests {
             let expected =
                 expected.map(|folder| scratch.path().join(folder).components().collect::<PathBuf>());
             assert_eq!(outer_target_dir(&scratch.path().join(path)), expected, "{case}");
-        }
-    }
-
-    #[test]
-    fn names_come_from_the_manifest() {
-        for (manifest, name) in [
-            ("[package]\nname = \"symmem-device\"\n", Some("symmem_device")),
-            ("[package]\nname=\"a\"\n[lib]\nname = \"b\"\n", Some("b")),
-            ("[package]\nname = \"a\"\n[dependencies.x]\nname = \"c\"\n", Some("a")),
-            ("[workspace]\nmembers = []\n", None),
-        ] {
-            assert_eq!(lib_name(manifest).as_deref(), name, "{manifest}");
         }
     }
 

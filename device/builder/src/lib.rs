@@ -40,6 +40,7 @@ pub mod rust_src;
 pub mod select;
 
 mod builder;
+mod manifest;
 #[cfg(test)]
 mod testing;
 

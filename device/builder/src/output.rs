@@ -2,15 +2,17 @@
 
 use crate::error::{BuildError, Result};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Holds `<dir>/symmem-builder.lock`; dropped, it lets the next builder in.
+/// Holds `<dir>/symmem-builder.lock`; dropped, it lets the next builder in, unless a child still has a share in it.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+    path: PathBuf,
 }
 
 impl Lock {
@@ -27,7 +29,7 @@ impl Lock {
         let started = Instant::now();
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Self { _file: file }),
+                Ok(()) => return Ok(Self { file, path }),
                 Err(TryLockError::Error(error)) => return Err(BuildError::io("lock", &path, error)),
                 Err(TryLockError::WouldBlock) if started.elapsed() > limit => {
                     return Err(BuildError::message(format!(
@@ -39,6 +41,17 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(POLL_INTERVAL),
             }
         }
+    }
+
+    /// A share in the lock, as the standard input of a child: what is locked is the open file, whoever has it open. So a
+    /// child that outlives its builder keeps the next one waiting.
+    ///
+    /// # Errors
+    ///
+    /// The process has too many files open.
+    pub fn share(&self) -> Result<Stdio> {
+        let share = self.file.try_clone();
+        Ok(share.map_err(|error| BuildError::io("share", &self.path, error))?.into())
     }
 }
 

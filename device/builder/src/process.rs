@@ -28,7 +28,16 @@ pub struct Captured {
 /// It cannot be started, ends unsuccessfully or is still running after `limit` (then it is killed). The error has the
 /// command line and what it printed.
 pub fn capture(command: &mut Command, limit: Duration) -> Result<Captured> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    capture_from(command, Stdio::null(), limit)
+}
+
+/// As [`capture`], with this standard input.
+///
+/// # Errors
+///
+/// As [`capture`].
+pub fn capture_from(command: &mut Command, stdin: Stdio, limit: Duration) -> Result<Captured> {
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = start(command)?;
     let stdout = drain(child.stdout.take());
     let stderr = drain(child.stderr.take());

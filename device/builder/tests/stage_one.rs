@@ -1,8 +1,12 @@
 //! Stage one on crates of its own: no workspace around them, no lock file, a kernel that may panic.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 use symmem_builder::check::{Entry, PtxText, Rules, golden, violations};
+use symmem_builder::output::Lock;
 use symmem_builder::{Artifacts, Builder, Lto};
 
 const MANIFEST: &str =
@@ -171,4 +175,54 @@ fn a_crate_that_was_changed_and_changed_back_is_what_it_was() {
     });
     assert_ne!(first, other);
     assert_eq!(first, again);
+}
+
+/// Makes a process of this test a builder of the crate in this folder.
+const BUILDER_OF: &str = "SYMMEM_TEST_BUILDER_OF";
+
+/// A cargo in `dir` whose compiler runs until there is a file `go`, at most a minute, and says by a file `compiles` that it
+/// does.
+fn slow_cargo(dir: &Path) {
+    let path = dir.join("cargo");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = rustc ] || exec '{}' \"$@\"\ncd '{}' && touch compiles\n\
+         n=0; while [ ! -e go ] && [ $n -lt 600 ]; do sleep 0.1; n=$((n + 1)); done\n",
+        env!("CARGO"),
+        dir.display(),
+    );
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// What it compiles lies where the next builder looks for its own.
+#[test]
+fn a_builder_that_is_killed_leaves_the_lock_to_its_cargo() {
+    if let Some(dir) = std::env::var_os(BUILDER_OF) {
+        let built = Builder::new(&dir).sm(90).lto(Lto::Off).target_dir(&dir).build();
+        panic!("it was to be killed, and: {built:?}");
+    }
+    let dir = new_crate("killed", SOURCE);
+    for sign in ["compiles", "go"] {
+        std::fs::remove_file(dir.join(sign)).ok();
+    }
+    slow_cargo(&dir);
+    let path = std::env::join_paths(
+        std::iter::once(dir.clone()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let mut builder = Command::new(std::env::current_exe().unwrap());
+    builder.args(["a_builder_that_is_killed_leaves_the_lock_to_its_cargo", "--exact"]);
+    builder.env(BUILDER_OF, &dir).env("PATH", path.unwrap()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut builder = builder.spawn().unwrap();
+    let started = Instant::now();
+    while !dir.join("compiles").exists() {
+        assert!(started.elapsed() < Duration::from_secs(60) && builder.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    builder.kill().unwrap();
+    builder.wait().unwrap();
+    let stage = dir.join("stage1");
+    let error = Lock::take(&stage, Duration::from_millis(100)).unwrap_err().to_string();
+    assert!(error.contains("another build has held"), "{error}");
+    std::fs::write(dir.join("go"), "").unwrap();
+    Lock::take(&stage, Duration::from_secs(60)).unwrap();
 }

@@ -21,13 +21,13 @@ use crate::team::Team;
 use crate::wait::Watch;
 
 #[inline(always)]
-pub(super) fn all_to_all_ll(args: &CollectiveArgs) {
-    run::<Ll, 1>(args);
+pub(super) fn all_to_all_ll(args: &CollectiveArgs) -> bool {
+    run::<Ll, 1>(args)
 }
 
 #[inline(always)]
-fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
-    exchange::run::<P, _, N>(args, &AllToAll { args, team: Team::new(&args.comm) });
+fn run<P: Packets, const N: usize>(args: &CollectiveArgs) -> bool {
+    exchange::run::<P, _, N>(args, &AllToAll { args, team: Team::new(&args.comm) })
 }
 
 struct AllToAll<'a> {

@@ -23,14 +23,14 @@ use crate::thread;
 use crate::wait::Watch;
 
 #[inline(always)]
-pub(super) fn broadcast_ll(args: &CollectiveArgs) {
-    run::<Ll, 1>(args);
+pub(super) fn broadcast_ll(args: &CollectiveArgs) -> bool {
+    run::<Ll, 1>(args)
 }
 
 #[inline(always)]
-fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
+fn run<P: Packets, const N: usize>(args: &CollectiveArgs) -> bool {
     let (team, message) = (Team::new(&args.comm), Part::whole(P::BYTES, args));
-    exchange::run::<P, _, N>(args, &Broadcast { team, root: args.root as u32, message });
+    exchange::run::<P, _, N>(args, &Broadcast { team, root: args.root as u32, message })
 }
 
 struct Broadcast {

@@ -40,23 +40,24 @@ pub(super) trait Exchange<P: Packets, const N: usize> {
     fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, first: [Pack; N]);
 }
 
-/// Runs a kernel: all that this block has to move, up to `N` slots a thread at a time.
+/// Runs a kernel: all that this block has to move, up to `N` slots a thread at a time. Says whether the thread has not
+/// given up.
 #[inline(always)]
-pub(super) fn run<P, X, const N: usize>(args: &CollectiveArgs, exchange: &X)
+pub(super) fn run<P, X, const N: usize>(args: &CollectiveArgs, exchange: &X) -> bool
 where
     P: Packets,
     X: Exchange<P, 1> + Exchange<P, N>,
 {
     // Slots that a thread does not have take time too.
     if N == 1 || P::HAS_TILES && args.slots_per_block <= thread::block_dim_x() {
-        run_tiles::<P, X, 1>(args, exchange);
+        run_tiles::<P, X, 1>(args, exchange)
     } else {
-        run_tiles::<P, X, N>(args, exchange);
+        run_tiles::<P, X, N>(args, exchange)
     }
 }
 
 #[inline(always)]
-fn run_tiles<P: Packets, X: Exchange<P, N>, const N: usize>(args: &CollectiveArgs, exchange: &X) {
+fn run_tiles<P: Packets, X: Exchange<P, N>, const N: usize>(args: &CollectiveArgs, exchange: &X) -> bool {
     let mut stretch = Stretch::first(args, epoch_slots::<P, X, N>(args.comm.n_ranks));
     let tile = stretch.first_tile();
     // Addresses are computed while the kernel before ends.
@@ -64,7 +65,7 @@ fn run_tiles<P: Packets, X: Exchange<P, N>, const N: usize>(args: &CollectiveArg
     let mut packets = P::new(&args.comm);
     let mut watch = Watch::enter_with_next_ready(&args.comm);
     if stretch.is_empty() {
-        return;
+        return true;
     }
     packets.begin();
     // The words that the packets begin with and the data are under way together.
@@ -81,7 +82,7 @@ fn run_tiles<P: Packets, X: Exchange<P, N>, const N: usize>(args: &CollectiveArg
             break;
         }
     }
-    watch.leave();
+    watch.leave()
 }
 
 /// One epoch; what its first tile sends first is loaded.

@@ -21,37 +21,37 @@ use crate::wait::Watch;
 use core::marker::PhantomData;
 
 #[inline(always)]
-pub(super) fn all_gather_ll(args: &CollectiveArgs) {
-    run::<Ll, 1>(args);
+pub(super) fn all_gather_ll(args: &CollectiveArgs) -> bool {
+    run::<Ll, 1>(args)
 }
 
 #[inline(always)]
-pub(super) fn all_gather_ll_128(args: &CollectiveArgs) {
-    run::<Ll128, 2>(args);
+pub(super) fn all_gather_ll_128(args: &CollectiveArgs) -> bool {
+    run::<Ll128, 2>(args)
 }
 
 #[inline(always)]
-pub(super) fn all_gather_sentinel(args: &CollectiveArgs) {
-    run::<SentinelAny, 2>(args);
+pub(super) fn all_gather_sentinel(args: &CollectiveArgs) -> bool {
+    run::<SentinelAny, 2>(args)
 }
 
 #[inline(always)]
-pub(super) fn run<P: Packets, const N: usize>(args: &CollectiveArgs) {
+pub(super) fn run<P: Packets, const N: usize>(args: &CollectiveArgs) -> bool {
     // Ragged ends go faster by wider units, which is nearly always possible.
     if (args.input_offset | args.output_offset | args.len_bytes) & 3 == 0 {
-        by_units::<P, FourBytes, N>(args);
+        by_units::<P, FourBytes, N>(args)
     } else {
-        by_units::<P, Byte, 1>(args);
+        by_units::<P, Byte, 1>(args)
     }
 }
 
 #[inline(always)]
-fn by_units<P: Packets, U: Unit, const N: usize>(args: &CollectiveArgs) {
+fn by_units<P: Packets, U: Unit, const N: usize>(args: &CollectiveArgs) -> bool {
     let (team, share) = (Team::new(&args.comm), Part::share(P::BYTES, args));
     exchange::run::<P, _, N>(
         args,
         &Gather::<U> { team, share, share_bytes: args.len_bytes, unit: PhantomData },
-    );
+    )
 }
 
 struct Gather<U> {

@@ -25,12 +25,13 @@
 //!   place, the input of a turn is what the same block has stored or, by the exit barrier, what that block of a peer
 //!   has.
 //!
-//! A thread that gives up poisons its rank, which the next turn finds when it begins, so that it waits for nothing; a
-//! turn of another block that has begun before then finds it at its first look. So a launch that fails takes about the
-//! bound of one wait, and what it leaves in the outputs of any rank is unspecified.
+//! A block in which a thread gives up ends with that turn, which the block barrier tells all of its threads: the poison may
+//! be another block's and still be under way, and what a next turn would send, or its arrival at a barrier, could pass for
+//! what the peers still wait for. The turns of other blocks find the poison when they begin or at their next look. So a
+//! launch that fails takes about the bound of one wait, and what it leaves in the outputs of any rank is unspecified.
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::{KERNELS, KernelSpec};
+use super::{KERNELS, KernelSpec, Promise, promises::BLOCK_BARRIER_OR};
 
 /// The least compute capability, as major × 10 + minor, that they are compiled for.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -55,6 +56,15 @@ impl LoopSpec {
     /// Never: the tests find each in the table.
     pub fn kernel(&self) -> &'static KernelSpec {
         KERNELS.iter().find(|kernel| kernel.name == self.repeated).expect("the table of kernels has it")
+    }
+
+    /// What its PTX for `sm` must hold: what its kernel's must, and one block barrier more, at which a block that gave up
+    /// ends.
+    pub fn promises(&self, sm: u32) -> impl Iterator<Item = Promise> {
+        self.kernel().promises(sm).map(|&promise| match promise.instruction {
+            BLOCK_BARRIER_OR => promise.times_more(1),
+            _ => promise,
+        })
     }
 
     /// Whether the PTX for `sm` (80, 89 or 90) has it.
@@ -93,7 +103,7 @@ macro_rules! looped {
             }
 
             #[inline(always)]
-            fn once(args: &crate::abi::CollectiveArgs) {
+            fn once(args: &crate::abi::CollectiveArgs) -> bool {
                 looped!(@run $kernel $types (args))
             }
         })*
@@ -132,32 +142,36 @@ mod device {
     use crate::abi::{CollectiveArgs, LoopArgs};
     use crate::{ptx, thread};
 
-    /// What stands between two turns where nothing rests on the end of a kernel.
+    /// What stands between two turns where nothing rests on the end of a kernel. Says whether there is another: whether all
+    /// threads of the block want one.
     #[inline(always)]
-    pub(super) fn block_barrier() {
-        thread::sync_threads();
+    pub(super) fn block_barrier(wants_more: bool) -> bool {
+        !thread::sync_threads_or(!wants_more)
     }
 
     /// What stands there where something does.
     #[inline(always)]
-    pub(super) fn block_barrier_and_fence() {
-        thread::sync_threads();
+    pub(super) fn block_barrier_and_fence(wants_more: bool) -> bool {
+        let has_more = block_barrier(wants_more);
         ptx::fence_acq_rel_sys();
+        has_more
     }
 
-    /// Does `collective` so many times, at least once, with `between` from each to the next.
+    /// Does `collective` so many times, at least once, with `between` behind each; fewer times where a thread of the block
+    /// gives up. One branch for both: with one for each, more registers are spilled.
     #[inline(always)]
-    pub(super) fn repeat(args: &LoopArgs, between: impl Fn(), collective: impl Fn(&CollectiveArgs)) {
-        let mut left = args.repeats;
+    pub(super) fn repeat(
+        args: &LoopArgs,
+        between: impl Fn(bool) -> bool,
+        collective: impl Fn(&CollectiveArgs) -> bool,
+    ) {
+        let mut left = args.repeats.max(1);
         loop {
-            collective(&args.collective);
-            if left <= 1 {
+            let is_well = collective(&args.collective);
+            left -= 1;
+            if !between(is_well && left > 0) {
                 return;
             }
-            // By a move that the compiler does not see through: where a kernel has use for all registers, what it makes
-            // of a plain count is spilled.
-            left = ptx::mov_b64((left - 1) as u64) as u32;
-            between();
         }
     }
 }

@@ -23,10 +23,10 @@ use crate::barrier::Barrier;
 use crate::wait::Watch;
 
 #[inline(always)]
-pub(super) fn all_gather_ce(args: &CollectiveArgs) {
+pub(super) fn all_gather_ce(args: &CollectiveArgs) -> bool {
     let mut watch = Watch::enter(&args.comm);
     let mut barrier = Barrier::begin(&args.comm);
     barrier.sync(&mut watch, STEP_BARRIER_COPIES);
     barrier.end();
-    watch.leave();
+    watch.leave()
 }

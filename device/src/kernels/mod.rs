@@ -55,7 +55,7 @@ mod store_all;
 mod switch;
 mod table;
 
-/// The kernels by their names in the table.
+/// The kernels by their names in the table. Each says whether the thread has not given up.
 #[cfg(target_arch = "nvptx64")]
 use {
     all_to_all::all_to_all_ll,

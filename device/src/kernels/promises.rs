@@ -14,6 +14,17 @@ pub struct Promise {
     pub at_most: Option<u32>,
 }
 
+impl Promise {
+    /// So many more of the same.
+    pub(super) fn times_more(self, times: u32) -> Self {
+        let at_most = self.at_most.map(|at_most| at_most + times);
+        Self { at_least: self.at_least + times, at_most, ..self }
+    }
+}
+
+/// The block barrier that gives every thread whether something holds in any.
+pub(super) const BLOCK_BARRIER_OR: &str = "bar.red.or.pred";
+
 pub(super) const fn some(instruction: &'static str) -> Promise {
     Promise { instruction, at_least: 1, at_most: None }
 }
@@ -46,7 +57,7 @@ const BETWEEN_BARRIERS: &[Promise] = &[
     some("st.release.sys.global.b32"),
     some("ld.relaxed.sys.global.b32"),
     some("ld.acquire.sys"),
-    exactly(4, "bar.red.or.pred"),
+    exactly(4, BLOCK_BARRIER_OR),
 ];
 
 /// One such barrier.
@@ -56,7 +67,7 @@ const BEHIND_A_BARRIER: &[Promise] = &[
     some("st.release.sys.global.b32"),
     some("ld.relaxed.sys.global.b32"),
     some("ld.acquire.sys"),
-    exactly(2, "bar.red.or.pred"),
+    exactly(2, BLOCK_BARRIER_OR),
 ];
 
 /// One such barrier, and nothing else.
@@ -64,7 +75,7 @@ const A_BARRIER: &[Promise] = &[
     some("st.release.sys.global.b32"),
     some("ld.relaxed.sys.global.b32"),
     some("ld.acquire.sys"),
-    exactly(2, "bar.red.or.pred"),
+    exactly(2, BLOCK_BARRIER_OR),
 ];
 
 /// Slots that are stored by halves to all ranks at once.
@@ -82,7 +93,7 @@ const BETWEEN_MC_BARRIERS: &[Promise] = &[
     some("fence.proxy.alias"),
     some("ld.relaxed.sys.global.b32"),
     some("fence.acq_rel.sys"),
-    exactly(4, "bar.red.or.pred"),
+    exactly(4, BLOCK_BARRIER_OR),
 ];
 
 /// Kernels compiled for this compute capability or a later one wait by themselves for the work before them, so that they

@@ -28,18 +28,18 @@ use crate::wait::Watch;
 const PACK_BYTES: u64 = 16;
 
 #[inline(always)]
-pub(super) fn all_reduce_two_shot_ld_st<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<T, O, true>(args);
+pub(super) fn all_reduce_two_shot_ld_st<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
+    run::<T, O, true>(args)
 }
 
 #[inline(always)]
-pub(super) fn reduce_scatter_ld<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<T, O, false>(args);
+pub(super) fn reduce_scatter_ld<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
+    run::<T, O, false>(args)
 }
 
 /// `TO_ALL`: the results go to all ranks.
 #[inline(always)]
-fn run<T: Element, O: Reduction<T::Acc>, const TO_ALL: bool>(args: &CollectiveArgs) {
+fn run<T: Element, O: Reduction<T::Acc>, const TO_ALL: bool>(args: &CollectiveArgs) -> bool {
     let mut watch = Watch::enter(&args.comm);
     let mut barrier = Barrier::begin(&args.comm);
     if !intact!("barrier_on_entry") || barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
@@ -53,7 +53,7 @@ fn run<T: Element, O: Reduction<T::Acc>, const TO_ALL: bool>(args: &CollectiveAr
         }
     }
     barrier.end();
-    watch.leave();
+    watch.leave()
 }
 
 #[inline(always)]

@@ -23,17 +23,17 @@ use crate::wait::Watch;
 use core::marker::PhantomData;
 
 #[inline(always)]
-pub(super) fn all_reduce_ll<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<Ll, T, O, 1>(args);
+pub(super) fn all_reduce_ll<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
+    run::<Ll, T, O, 1>(args)
 }
 
 #[inline(always)]
-pub(super) fn all_reduce_ll_128<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<Ll128, T, O, 2>(args);
+pub(super) fn all_reduce_ll_128<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
+    run::<Ll128, T, O, 2>(args)
 }
 
 #[inline(always)]
-pub(super) fn all_reduce_sentinel<T: Float, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
+pub(super) fn all_reduce_sentinel<T: Float, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
     match T::BYTES {
         // Two slots of their accumulators would be spilled.
         1 => run::<Sentinel<T>, T, O, 1>(args),
@@ -42,12 +42,14 @@ pub(super) fn all_reduce_sentinel<T: Float, O: Reduction<T::Acc>>(args: &Collect
 }
 
 #[inline(always)]
-pub(super) fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize>(args: &CollectiveArgs) {
+pub(super) fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize>(
+    args: &CollectiveArgs,
+) -> bool {
     let message = Part::whole(P::BYTES, args);
     exchange::run::<P, _, N>(
         args,
         &PushAll::<T, O> { team: Team::new(&args.comm), message, types: PhantomData },
-    );
+    )
 }
 
 struct PushAll<T, O> {

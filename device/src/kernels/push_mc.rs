@@ -21,11 +21,11 @@ use crate::element::{Element, Reduction};
 use crate::packets::LlMc;
 
 #[inline(always)]
-pub(super) fn all_reduce_ll_mc<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    push_all::run::<LlMc, T, O, 1>(args);
+pub(super) fn all_reduce_ll_mc<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
+    push_all::run::<LlMc, T, O, 1>(args)
 }
 
 #[inline(always)]
-pub(super) fn all_gather_ll_mc(args: &CollectiveArgs) {
-    gather::run::<LlMc, 1>(args);
+pub(super) fn all_gather_ll_mc(args: &CollectiveArgs) -> bool {
+    gather::run::<LlMc, 1>(args)
 }

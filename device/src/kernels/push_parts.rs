@@ -26,17 +26,17 @@ use crate::wait::Watch;
 use core::marker::PhantomData;
 
 #[inline(always)]
-pub(super) fn reduce_scatter_ll<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<Ll, T, O, 1, false>(args);
+pub(super) fn reduce_scatter_ll<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
+    run::<Ll, T, O, 1, false>(args)
 }
 
 #[inline(always)]
-pub(super) fn reduce_scatter_ll_128<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<Ll128, T, O, 2, false>(args);
+pub(super) fn reduce_scatter_ll_128<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
+    run::<Ll128, T, O, 2, false>(args)
 }
 
 #[inline(always)]
-pub(super) fn reduce_scatter_sentinel<T: Float, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
+pub(super) fn reduce_scatter_sentinel<T: Float, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
     match T::BYTES {
         // The others' accumulators would be spilled.
         8 | 4 => run::<Sentinel<T>, T, O, 2, false>(args),
@@ -45,23 +45,23 @@ pub(super) fn reduce_scatter_sentinel<T: Float, O: Reduction<T::Acc>>(args: &Col
 }
 
 #[inline(always)]
-pub(super) fn all_reduce_ll_two_shot<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<Ll, T, O, 1, true>(args);
+pub(super) fn all_reduce_ll_two_shot<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
+    run::<Ll, T, O, 1, true>(args)
 }
 
 #[inline(always)]
-pub(super) fn all_reduce_sentinel_two_shot<T: Float, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<Sentinel<T>, T, O, 1, true>(args);
+pub(super) fn all_reduce_sentinel_two_shot<T: Float, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
+    run::<Sentinel<T>, T, O, 1, true>(args)
 }
 
 /// `BACK`: the results go to all ranks.
 #[inline(always)]
 fn run<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: bool>(
     args: &CollectiveArgs,
-) {
+) -> bool {
     let half = P::capacity(DevBaseLayout::new(args.comm.n_ranks)) / 2;
     let parts = PushParts::<T, O, BACK> { args, team: Team::new(&args.comm), half, types: PhantomData };
-    exchange::run::<P, _, N>(args, &parts);
+    exchange::run::<P, _, N>(args, &parts)
 }
 
 struct PushParts<'a, T, O, const BACK: bool> {

@@ -47,18 +47,18 @@ const PACK_BYTES: u64 = 16;
 const TURNS: u32 = if intact!("push_regions") { PUSH_TURNS } else { PUSH_TURNS - 1 };
 
 #[inline(always)]
-pub(super) fn all_reduce_two_shot_push<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<T, O, true>(args);
+pub(super) fn all_reduce_two_shot_push<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
+    run::<T, O, true>(args)
 }
 
 #[inline(always)]
-pub(super) fn reduce_scatter_push<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
-    run::<T, O, false>(args);
+pub(super) fn reduce_scatter_push<T: Element, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
+    run::<T, O, false>(args)
 }
 
 /// `TO_ALL`: the results go to all ranks.
 #[inline(always)]
-fn run<T: Element, O: Reduction<T::Acc>, const TO_ALL: bool>(args: &CollectiveArgs) {
+fn run<T: Element, O: Reduction<T::Acc>, const TO_ALL: bool>(args: &CollectiveArgs) -> bool {
     match T::BYTES {
         // On sm_80 four would be spilled.
         8 | 4 if cfg!(target_feature = "sm_90") => rounds::<T, O, 4, TO_ALL>(args),
@@ -69,7 +69,9 @@ fn run<T: Element, O: Reduction<T::Acc>, const TO_ALL: bool>(args: &CollectiveAr
 }
 
 #[inline(always)]
-fn rounds<T: Element, O: Reduction<T::Acc>, const N: usize, const TO_ALL: bool>(args: &CollectiveArgs) {
+fn rounds<T: Element, O: Reduction<T::Acc>, const N: usize, const TO_ALL: bool>(
+    args: &CollectiveArgs,
+) -> bool {
     let mut watch = Watch::enter(&args.comm);
     let mut barrier = Barrier::begin(&args.comm);
     let mut scratch = Scratch::begin(args);
@@ -106,7 +108,7 @@ fn rounds<T: Element, O: Reduction<T::Acc>, const N: usize, const TO_ALL: bool>(
     }
     scratch.end();
     barrier.end();
-    watch.leave();
+    watch.leave()
 }
 
 /// The scratch of one block, in the memory of every rank.

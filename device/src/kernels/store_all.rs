@@ -38,17 +38,17 @@ use crate::wait::Watch;
 const PACKS_PER_THREAD: usize = 8;
 
 #[inline(always)]
-pub(super) fn all_gather_st(args: &CollectiveArgs) {
+pub(super) fn all_gather_st(args: &CollectiveArgs) -> bool {
     let (team, mut barriers) = (Team::new(&args.comm), Barriers::begin(args));
     if barriers.enter() {
         Push::to_all(args, team, team.rank() as u64 * args.len_bytes).run();
         barriers.exit();
     }
-    barriers.end();
+    barriers.end()
 }
 
 #[inline(always)]
-pub(super) fn broadcast_st(args: &CollectiveArgs) {
+pub(super) fn broadcast_st(args: &CollectiveArgs) -> bool {
     let (team, mut barriers) = (Team::new(&args.comm), Barriers::begin(args));
     if barriers.enter() {
         if team.rank() == args.root as u32 {
@@ -56,11 +56,11 @@ pub(super) fn broadcast_st(args: &CollectiveArgs) {
         }
         barriers.exit();
     }
-    barriers.end();
+    barriers.end()
 }
 
 #[inline(always)]
-pub(super) fn all_to_all_st(args: &CollectiveArgs) {
+pub(super) fn all_to_all_st(args: &CollectiveArgs) -> bool {
     let (team, mut barriers) = (Team::new(&args.comm), Barriers::begin(args));
     if barriers.enter() {
         let mut distance = 0;
@@ -70,7 +70,7 @@ pub(super) fn all_to_all_st(args: &CollectiveArgs) {
         }
         barriers.exit();
     }
-    barriers.end();
+    barriers.end()
 }
 
 /// The barriers before and behind the stores.
@@ -100,9 +100,9 @@ impl Barriers {
     }
 
     #[inline(always)]
-    fn end(self) {
+    fn end(self) -> bool {
         self.barrier.end();
-        self.watch.leave();
+        self.watch.leave()
     }
 }
 

@@ -44,7 +44,7 @@ const PACK_BYTES: u64 = 16;
 const PACKS_PER_THREAD: usize = 4;
 
 #[inline(always)]
-pub(super) fn all_reduce_mc<T: Element + Switched<O>, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
+pub(super) fn all_reduce_mc<T: Element + Switched<O>, O: Reduction<T::Acc>>(args: &CollectiveArgs) -> bool {
     between_barriers(args, |team| {
         let owned = Owned::new::<T>(args.input_offset, args.output_offset, args.len_bytes, Some(team));
         let (input, output) = (args.comm.base_mc + args.input_offset, args.comm.base_mc + args.output_offset);
@@ -56,11 +56,13 @@ pub(super) fn all_reduce_mc<T: Element + Switched<O>, O: Reduction<T::Acc>>(args
             |at, pack| unsafe { store_to_all(output + at, pack) },
         );
         owned.elements::<T, O>(team, team.n_ranks());
-    });
+    })
 }
 
 #[inline(always)]
-pub(super) fn reduce_scatter_ld_mc<T: Element + Switched<O>, O: Reduction<T::Acc>>(args: &CollectiveArgs) {
+pub(super) fn reduce_scatter_ld_mc<T: Element + Switched<O>, O: Reduction<T::Acc>>(
+    args: &CollectiveArgs,
+) -> bool {
     between_barriers(args, |team| {
         let input_offset = args.input_offset + team.rank() as u64 * args.len_bytes;
         let owned = Owned::new::<T>(input_offset, args.output_offset, args.len_bytes, None);
@@ -73,11 +75,11 @@ pub(super) fn reduce_scatter_ld_mc<T: Element + Switched<O>, O: Reduction<T::Acc
             |at, pack| unsafe { store_pack::<PACK_BYTES>(output + at, pack) },
         );
         owned.elements::<T, O>(team, 1);
-    });
+    })
 }
 
 #[inline(always)]
-pub(super) fn all_gather_st_mc(args: &CollectiveArgs) {
+pub(super) fn all_gather_st_mc(args: &CollectiveArgs) -> bool {
     between_barriers(args, |team| {
         let output_offset = args.output_offset + team.rank() as u64 * args.len_bytes;
         let owned = Owned::new::<Byte>(args.input_offset, output_offset, args.len_bytes, None);
@@ -94,11 +96,11 @@ pub(super) fn all_gather_st_mc(args: &CollectiveArgs) {
             |at, pack| unsafe { store_to_all(output + at, pack) },
         );
         push.ends();
-    });
+    })
 }
 
 #[inline(always)]
-fn between_barriers(args: &CollectiveArgs, work: impl FnOnce(Team)) {
+fn between_barriers(args: &CollectiveArgs, work: impl FnOnce(Team)) -> bool {
     let mut watch = Watch::enter(&args.comm);
     let mut barrier = BarrierMc::begin(&args.comm);
     if !intact!("barrier_on_entry") || barrier.sync(&mut watch, STEP_BARRIER_ENTRY) {
@@ -108,7 +110,7 @@ fn between_barriers(args: &CollectiveArgs, work: impl FnOnce(Team)) {
         }
     }
     barrier.end();
-    watch.leave();
+    watch.leave()
 }
 
 /// 16 bytes, reduced over all ranks.

@@ -83,7 +83,7 @@ macro_rules! table {
         const _: () = {
             #[unsafe(export_name = concat!("symmem_", stringify!($kernel), "_", stringify!($dtype), "_", stringify!($op)))]
             extern "ptx-kernel" fn entry(args: crate::abi::CollectiveArgs) {
-                table!(@run $kernel $dtype $op (&args))
+                table!(@run $kernel $dtype $op (&args));
             }
         };
     };

@@ -186,7 +186,8 @@ impl Comm {
         self.launch_checked(signature, stream, || Ok(()))
     }
 
-    /// What `launch` launches, with the kernels of the check around it.
+    /// What `launch` launches, with the kernels of the check around it. The one behind it also where it fails: the mark that
+    /// an operation is under way would stay.
     fn launch_checked(
         &self,
         signature: &Signature<'_>,
@@ -195,8 +196,8 @@ impl Comm {
     ) -> Result<()> {
         let check = CheckArgs { comm: self.dev_comm(), call: self.calls().remember(signature) };
         self.kernels().check_enter(stream, &check)?;
-        launch()?;
-        self.kernels().check_leave(stream, &check)
+        let launched = launch();
+        launched.and(self.kernels().check_leave(stream, &check))
     }
 
     fn launch_planned(

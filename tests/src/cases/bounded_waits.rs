@@ -4,11 +4,15 @@ use crate::expect::{error_of, expect, kind};
 use crate::field::{Field, Operation};
 use crate::harness::{Case, Context, RunsOn};
 use crate::rig::{Rig, kinds, unchecked};
+use crate::seam::seam;
 use anyhow::{Result, bail, ensure};
+use std::mem::offset_of;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 use symmem::sim::OnStall;
+use symmem::symmetric::FlatOffset;
 use symmem::{Algorithm, Collective, CommConfig, Dtype, ErrorKind, Op, Window};
+use symmem_device::abi::{DevBaseHeader, DevBaseLayout, STATE_TIMEOUT};
 
 const COUNT: usize = 200;
 /// Bound of every wait on the device.
@@ -44,8 +48,11 @@ pub(super) fn cases() -> Vec<Case> {
         let name = format!("bounded_waits::absent_rank_is_named_{}_{}", kind.0, kind.1);
         Case::new(name, 2, move |context| absent_rank_is_named(context, kind))
     }));
-    let deadlocks = for_each("deadlock_is_reported", deadlock_is_reported);
-    cases.extend(deadlocks.map(|case| case.runs_on(RunsOn::Sim)));
+    let simulated = [
+        for_each("loop_ends_before_the_poison", loop_ends_before_the_poison),
+        for_each("deadlock_is_reported", deadlock_is_reported),
+    ];
+    cases.extend(simulated.into_iter().flatten().map(|case| case.runs_on(RunsOn::Sim)));
     cases
 }
 
@@ -164,13 +171,42 @@ fn graph_of_20_waits_once(context: &Context, algorithm: Algorithm, step: &str) -
 
 /// So do the turns of a loop behind the one that gave up.
 fn loop_of_20_waits_once(context: &Context, algorithm: Algorithm, step: &str) -> Result<()> {
-    twenty_wait_once(context, algorithm, step, |rig, data, n_operations| {
-        let asked = rig.comms.iter().map(symmem::Comm::prepare_loops).collect::<symmem::Result<Vec<_>>>()?;
-        asked.into_iter().try_for_each(symmem::Preparation::wait)?;
-        let (comm, stream) = (&mut rig.comms[0], &rig.streams[0]);
-        comm.repeat(NonZeroU32::new(n_operations));
-        Ok(comm.all_reduce_in_place(&mut data[0], Op::Sum, stream)?)
-    })
+    twenty_wait_once(context, algorithm, step, launch_loop)
+}
+
+/// Launches a loop of so many turns on rank 0.
+fn launch_loop(rig: &mut Rig, data: &mut [Window<f32>], n_operations: u32) -> Result<()> {
+    let asked = rig.comms.iter().map(symmem::Comm::prepare_loops).collect::<symmem::Result<Vec<_>>>()?;
+    asked.into_iter().try_for_each(symmem::Preparation::wait)?;
+    let (comm, stream) = (&mut rig.comms[0], &rig.streams[0]);
+    comm.repeat(NonZeroU32::new(n_operations));
+    Ok(comm.all_reduce_in_place(&mut data[0], Op::Sum, stream)?)
+}
+
+/// The poison may be under way when a block gives up: a thread of another block has taken the claim word, and has come no
+/// further. The block then neither waits again nor arrives at a barrier of a next turn, which a peer that still waits at
+/// one before would take for its arrival there.
+fn loop_ends_before_the_poison(context: &Context, algorithm: Algorithm, _: &str) -> Result<()> {
+    let mut instructions = Vec::new();
+    for n_operations in [1, 20] {
+        let mut rig = rig_for(context, 2, algorithm, TIMEOUT_MS)?;
+        let mut data = rig.alloc::<f32>(COUNT)?;
+        let machine = rig.comms[0].device().machine().clone();
+        let word = |rank, offset| rig.comms[0].space().address(rank, FlatOffset::new(offset));
+        let claim = word(0, offset_of!(DevBaseHeader, claim) as u64);
+        let inbox = word(1, DevBaseLayout::new(2).barrier_inbox_offset(0, 0));
+        seam(&machine).write(0, claim, &STATE_TIMEOUT.to_ne_bytes())?;
+        launch_loop(&mut rig, &mut data, n_operations)?;
+        rig.streams[0].synchronize()?;
+        instructions.extend(machine.counters().map(|counters| counters.instructions));
+        let mut arrived = [0; 4];
+        seam(&machine).read(1, inbox, &mut arrived)?;
+        let arrived = u32::from_ne_bytes(arrived);
+        ensure!(arrived <= 1, "{n_operations} turns arrived at {arrived} barriers");
+    }
+    let [one, twenty] = instructions[..] else { bail!("the simulated machine counts") };
+    ensure!(twenty - one < 19 * one / 2, "1 turn took {one} instructions, 20 took {twenty}");
+    Ok(())
 }
 
 /// Launches one operation and twenty at once on rank 0, which waits alone.

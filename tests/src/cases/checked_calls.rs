@@ -1,8 +1,9 @@
 //! Calls that are checked: ranks that call different collectives are told so, and so is who lets two operations of one
 //! communicator run at once. Unchecked, nothing is launched for it.
 
-use crate::expect::error_of;
-use crate::harness::{Case, Context};
+use crate::expect::{error_of, expect, kind};
+use crate::faulty::Fault;
+use crate::harness::{Case, Context, RunsOn};
 use crate::rig::{Rig, every_op};
 use anyhow::{Result, bail, ensure};
 use symmem::{Algorithm, Comm, CommConfig, Dtype, ErrorKind, Event, GraphExec, Op, Stream, UniqueId, Window};
@@ -107,6 +108,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("checked_calls::out_of_step", 2, out_of_step),
         Case::new("checked_calls::two_graphs_at_once", 2, two_graphs_at_once),
         Case::new("checked_calls::two_graphs_in_order", 2, two_graphs_in_order),
+        Case::new("checked_calls::launch_that_fails", 2, launch_that_fails).runs_on(RunsOn::Sim),
         Case::new("checked_calls::nodes", 2, nodes),
         Case::new("checked_calls::empty", 2, empty),
         Case::new("checked_calls::wish_of_rank_0_holds", 2, wish_of_rank_0_holds),
@@ -234,6 +236,28 @@ fn two_graphs_in_order(context: &Context) -> Result<()> {
     }
     for (comm, graphs) in rig.comms.iter_mut().zip(&graphs) {
         graphs.iter().try_for_each(|(_, stream)| comm.synchronize(stream))?;
+    }
+    Ok(())
+}
+
+/// A call whose own kernel, the one behind that of the check, was refused on every rank, is not under way: it can be made
+/// again.
+fn launch_that_fails(context: &Context) -> Result<()> {
+    let (machine, faulty) = context.faulty_machine(|_| {})?;
+    let mut rig = Rig::with(&machine, 2, &CommConfig { check: Some(true), ..every_op() })?;
+    let mut windows = rig.alloc::<f32>(COUNT)?;
+    for (comm, window) in rig.comms.iter_mut().zip(&mut windows) {
+        window.write(0, &[1.0; COUNT])?;
+        let device = Some(comm.device().index());
+        let fault = Fault { call: Some("launch"), device, n_before: 1, error: Fault::out_of_memory() };
+        faulty.watch().arm(fault);
+        let called = reduce_f32(comm, window.address(), &rig.streams[comm.rank() as usize]);
+        expect("the call", called, kind!(Driver), &[Fault::CALL])?;
+    }
+    rig.each(|comm, stream| reduce_f32(comm, windows[comm.rank() as usize].address(), stream))?;
+    rig.synchronize()?;
+    for window in &windows {
+        ensure!(window.to_vec()?[..200] == [2.0; 200], "a wrong sum");
     }
     Ok(())
 }
