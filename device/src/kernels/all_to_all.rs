@@ -51,6 +51,8 @@ impl AllToAll<'_> {
 }
 
 impl<P: Packets, const N: usize> Exchange<P, N> for AllToAll<'_> {
+    type Loaded = [Pack; N];
+
     #[inline(always)]
     fn input(&self, tile: &Tile<N>) -> Slots<N> {
         tile.input(&self.part(P::BYTES, self.team.neighbour(1)), self.team, self.team.rank())

@@ -47,6 +47,8 @@ impl Broadcast {
 }
 
 impl<P: Packets, const N: usize> Exchange<P, N> for Broadcast {
+    type Loaded = [Pack; N];
+
     #[inline(always)]
     fn input(&self, tile: &Tile<N>) -> Slots<N> {
         tile.input(&self.message, self.team, self.team.rank())

@@ -30,14 +30,17 @@ pub(super) trait Exchange<P: Packets, const N: usize> {
     /// Where in the input the thread's slots lie that are sent first.
     fn input(&self, tile: &Tile<N>) -> Slots<N>;
 
-    /// Loads them.
-    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N];
+    /// What is loaded of a tile before it is sent.
+    type Loaded: Copy;
 
-    /// Sends the tile, whose first slots are loaded.
-    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, first: [Pack; N]);
+    /// Loads the slots that are sent first, which lie at `input`.
+    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> Self::Loaded;
 
-    /// Receives the tile and stores what becomes of it; `first` is what was given to [`Self::send`].
-    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, first: [Pack; N]);
+    /// Sends the tile.
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, loaded: Self::Loaded);
+
+    /// Receives the tile and stores what becomes of it; `loaded` is what was given to [`Self::send`].
+    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, loaded: Self::Loaded);
 }
 
 /// Runs a kernel: all that this block has to move, up to `N` slots a thread at a time. Says whether the thread has not
@@ -62,22 +65,21 @@ fn run_tiles<P: Packets, X: Exchange<P, N>, const N: usize>(args: &CollectiveArg
     let tile = stretch.first_tile();
     // Addresses are computed while the kernel before ends.
     let input = exchange.input(&tile).now();
-    let mut packets = P::new(&args.comm);
     let mut watch = Watch::enter_with_next_ready(&args.comm);
     if stretch.is_empty() {
         return true;
     }
-    packets.begin();
+    let mut packets = P::begin(&args.comm);
     // The words that the packets begin with and the data are under way together.
-    let mut first = exchange.load(&tile, &input);
+    let mut loaded = exchange.load(&tile, &input);
     loop {
-        epoch(exchange, &mut packets, &mut watch, &stretch, first);
+        epoch(exchange, &mut packets, &mut watch, &stretch, loaded);
         packets.retire();
         if stretch.is_last() {
             break;
         }
         stretch.next();
-        first = load_now(exchange, &stretch.first_tile());
+        loaded = load_now(exchange, &stretch.first_tile());
         if !packets.next_epoch(&watch) {
             break;
         }
@@ -85,34 +87,34 @@ fn run_tiles<P: Packets, X: Exchange<P, N>, const N: usize>(args: &CollectiveArg
     watch.leave()
 }
 
-/// One epoch; what its first tile sends first is loaded.
+/// One epoch, whose first tile is loaded.
 #[inline(always)]
 fn epoch<P: Packets, X: Exchange<P, N>, const N: usize>(
     exchange: &X,
     packets: &mut P,
     watch: &mut Watch,
     stretch: &Stretch,
-    mut first: [Pack; N],
+    mut loaded: X::Loaded,
 ) {
     let mut tile = stretch.first_tile::<N>();
     packets.open();
-    exchange.send(packets, watch, &tile, first);
+    exchange.send(packets, watch, &tile, loaded);
     loop {
         let next = tile.next();
         let has_next = P::HAS_TILES && !next.is_empty();
-        let mut first_next = first;
+        let mut loaded_next = loaded;
         if has_next {
-            first_next = load_now(exchange, &next);
-            exchange.send(packets, watch, &next, first_next);
+            loaded_next = load_now(exchange, &next);
+            exchange.send(packets, watch, &next, loaded_next);
         }
         if tile.at() == 0 && stretch.is_last() {
             packets.save();
         }
-        exchange.receive(packets, watch, &tile, first);
+        exchange.receive(packets, watch, &tile, loaded);
         if !has_next {
             return;
         }
-        (tile, first) = (next, first_next);
+        (tile, loaded) = (next, loaded_next);
     }
 }
 
@@ -124,7 +126,7 @@ fn epoch_slots<P: Packets, X: Exchange<P, N>, const N: usize>(n_ranks: u32) -> u
 }
 
 #[inline(always)]
-fn load_now<P: Packets, X: Exchange<P, N>, const N: usize>(exchange: &X, tile: &Tile<N>) -> [Pack; N] {
+fn load_now<P: Packets, X: Exchange<P, N>, const N: usize>(exchange: &X, tile: &Tile<N>) -> X::Loaded {
     exchange.load(tile, &exchange.input(tile))
 }
 

@@ -70,6 +70,8 @@ impl<U: Unit> Gather<U> {
 }
 
 impl<P: Packets, U: Unit, const N: usize> Exchange<P, N> for Gather<U> {
+    type Loaded = [Pack; N];
+
     #[inline(always)]
     fn input(&self, tile: &Tile<N>) -> Slots<N> {
         tile.input(&self.share, self.team, self.team.rank())

@@ -59,6 +59,8 @@ struct PushAll<T, O> {
 }
 
 impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize> Exchange<P, N> for PushAll<T, O> {
+    type Loaded = [Pack; N];
+
     #[inline(always)]
     fn input(&self, tile: &Tile<N>) -> Slots<N> {
         tile.input(&self.message, self.team, self.team.rank())

@@ -72,7 +72,7 @@ struct PushParts<'a, T, O, const BACK: bool> {
     types: PhantomData<(T, O)>,
 }
 
-impl<T, O, const BACK: bool> PushParts<'_, T, O, BACK> {
+impl<T: Element, O, const BACK: bool> PushParts<'_, T, O, BACK> {
     #[inline(always)]
     fn part(&self, slot_bytes: u64, rank: u32) -> Part {
         if BACK {
@@ -81,6 +81,11 @@ impl<T, O, const BACK: bool> PushParts<'_, T, O, BACK> {
             Part::scattered(slot_bytes, self.args, rank)
         }
     }
+
+    #[inline(always)]
+    fn load_own<P: Packets, const N: usize>(&self, tile: &Tile<N>) -> [Pack; N] {
+        tile.load::<T>(&self.part(P::BYTES, self.team.rank()), self.team, self.team.rank())
+    }
 }
 
 impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: bool> Exchange<P, N>
@@ -88,27 +93,31 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: b
 {
     const HAS_TWO_STAGES: bool = BACK;
 
+    /// The next rank's part, and, where registers suffice, this rank's.
+    type Loaded = [[Pack; N]; 2];
+
     #[inline(always)]
     fn input(&self, tile: &Tile<N>) -> Slots<N> {
         tile.input(&self.part(P::BYTES, self.team.neighbour(1)), self.team, self.team.rank())
     }
 
     #[inline(always)]
-    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
+    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> Self::Loaded {
         let part = self.part(P::BYTES, self.team.neighbour(1));
-        tile.load_from::<T>(&part, input, self.team)
+        let first = tile.load_from::<T>(&part, input, self.team);
+        [first, if P::HAS_TILES { first } else { self.load_own::<P, N>(tile) }]
     }
 
     #[inline(always)]
-    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, first: [Pack; N]) {
+    fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, [first, _]: Self::Loaded) {
         let part = |rank| self.part(P::BYTES, rank);
         send_parts::<P, T, N>(packets, watch, tile, self.team, part, first);
     }
 
     #[inline(always)]
-    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, _first: [Pack; N]) {
+    fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, [_, own]: Self::Loaded) {
         let mine = self.part(P::BYTES, self.team.rank());
-        let own = tile.load::<T>(&mine, self.team, self.team.rank());
+        let own = if P::HAS_TILES { self.load_own::<P, N>(tile) } else { own };
         let output = tile.output(&mine, self.team, self.team.rank());
         // Computed before the wait, where registers suffice.
         let output = if BACK { output } else { output.now() };

@@ -23,9 +23,8 @@ mod multicast;
 
 pub use multicast::LlMc;
 
-use super::banks::Banks;
 use super::{Packets, for_all_peers};
-use crate::abi::{DevBaseLayout, DevComm, LL_128_PAYLOAD_BYTES, LL_PAYLOAD_BYTES, STEP_RECEIVE};
+use crate::abi::{DevBaseLayout, DevComm, LL_128_PAYLOAD_BYTES, LL_PAYLOAD_BYTES, SLOT_BYTES, STEP_RECEIVE};
 use crate::element::Pack;
 use crate::ptx;
 use crate::team::Team;
@@ -161,10 +160,8 @@ impl Format for Whole {
 pub struct Flagged<F> {
     team: Team,
     layout: DevBaseLayout,
-    /// Where the block's epoch stands.
-    saved: u64,
+    block: u32,
     epoch: u32,
-    banks: Banks,
     /// Where the multicast space is, if there is one.
     base_mc: u64,
     format: PhantomData<F>,
@@ -180,19 +177,13 @@ impl<F: Format> Packets for Flagged<F> {
     }
 
     #[inline(always)]
-    fn new(comm: &DevComm) -> Self {
+    fn begin(comm: &DevComm) -> Self {
         let (team, layout, block) =
             (Team::new(comm), DevBaseLayout::new(comm.n_ranks), thread::block_idx_x());
-        let saved = ptx::mov_b64(team.own_address(F::epoch_offset(layout, block)));
-        let banks = Banks::now(team, |bank, sender| F::slots_offset(layout, block, bank, sender));
-        Self { team, layout, saved, epoch: 0, banks, base_mc: comm.base_mc, format: PhantomData }
-    }
-
-    #[inline(always)]
-    fn begin(&mut self) {
         // SAFETY: `DevBase` is mapped; the word was last written by this block's previous kernel.
-        let last = unsafe { ptx::ld_weak_b32(self.saved) };
-        self.turn_to(if intact!("ll_epoch_step") { after(last) } else { last });
+        let last = unsafe { ptx::ld_weak_b32(team.own_address(F::epoch_offset(layout, block))) };
+        let epoch = if intact!("ll_epoch_step") { after(last) } else { last };
+        Self { team, layout, block, epoch, base_mc: comm.base_mc, format: PhantomData }
     }
 
     #[inline(always)]
@@ -202,7 +193,7 @@ impl<F: Format> Packets for Flagged<F> {
 
     #[inline(always)]
     fn send(&self, peer: u32, index: u32, payload: Pack) {
-        let address = self.team.address(peer, self.banks.sent(index));
+        let address = self.team.address(peer, self.slot_offset(self.team.rank(), index));
         // SAFETY: `DevBase` of every rank is mapped for this device and `index` is below the layout's number of slots.
         unsafe { F::store(address, payload, self.epoch) }
     }
@@ -229,7 +220,8 @@ impl<F: Format> Packets for Flagged<F> {
             for n in 0..N {
                 let slot = index + (n as u32).min(count - 1) * step;
                 // SAFETY: `DevBase` is mapped and the caller's indices are below the layout's number of slots.
-                slots[n] = unsafe { F::load(self.banks.own(sender, slot), self.epoch) };
+                slots[n] =
+                    unsafe { F::load(self.team.own_address(self.slot_offset(sender, slot)), self.epoch) };
             }
             let mut seen = self.epoch;
             for n in 0..N {
@@ -250,8 +242,9 @@ impl<F: Format> Packets for Flagged<F> {
     fn save(&self) {
         thread::sync_threads();
         if thread::thread_idx_x() == 0 && intact!("ll_epoch_save") {
+            let word = self.team.own_address(F::epoch_offset(self.layout, self.block));
             // SAFETY: `DevBase` is mapped; the block's threads have read the word before the block barrier above.
-            unsafe { ptx::st_weak_b32(self.saved, self.epoch) }
+            unsafe { ptx::st_weak_b32(word, self.epoch) }
         }
     }
 
@@ -266,7 +259,7 @@ impl<F: Format> Packets for Flagged<F> {
         let mut slot = thread::thread_idx_x();
         while slot < n_slots {
             // SAFETY: the slots of all senders to this block lie behind each other in its own `DevBase`.
-            unsafe { F::store(self.banks.own(0, slot), [0; 2], 0) };
+            unsafe { F::store(self.team.own_address(self.slot_offset(0, slot)), [0; 2], 0) };
             slot += thread::block_dim_x();
         }
         thread::sync_threads();
@@ -278,7 +271,7 @@ impl<F: Format> Packets for Flagged<F> {
     #[inline(always)]
     fn next_epoch(&mut self, watch: &Watch) -> bool {
         if intact!("ll_epoch_step_in_kernel") {
-            self.turn_to(after(self.epoch));
+            self.epoch = after(self.epoch);
         }
         !thread::sync_threads_or(!watch.is_well())
     }
@@ -286,9 +279,9 @@ impl<F: Format> Packets for Flagged<F> {
 
 impl<F: Format> Flagged<F> {
     #[inline(always)]
-    fn turn_to(&mut self, epoch: u32) {
-        self.epoch = epoch;
-        self.banks.use_for(if intact!("ll_bank_switch") { epoch } else { 0 });
+    fn slot_offset(&self, sender: u32, index: u32) -> u64 {
+        let bank = if intact!("ll_bank_switch") { self.epoch } else { 0 };
+        F::slots_offset(self.layout, self.block, bank, sender) + index as u64 * SLOT_BYTES
     }
 }
 

@@ -17,7 +17,6 @@
 //! slot to each other rank, per block: slots without data are sent and waited for like others, and a block whose share
 //! is empty on all ranks steps no epoch.
 
-mod banks;
 mod ll;
 mod sentinel;
 
@@ -44,11 +43,8 @@ pub trait Packets: Sized {
     /// Slots in which one sender reaches one block in one epoch.
     fn capacity(layout: DevBaseLayout) -> u32;
 
-    /// What can be computed before the kernel before has ended; touches no memory.
-    fn new(comm: &DevComm) -> Self;
-
     /// Starts the block's next epoch.
-    fn begin(&mut self);
+    fn begin(comm: &DevComm) -> Self;
 
     /// What is due at the start of an epoch, before its first send. Executed by the whole block.
     #[inline(always)]

@@ -20,11 +20,10 @@
     reason = "a thread's slots are registers, unrolled over `n`; iterators over them make more code"
 )]
 
-use super::banks::Banks;
 use super::{Packets, for_all_peers};
 use crate::abi::{
     DevBaseLayout, DevComm, NOTE_BYTES, SENTINEL_PAYLOAD_BYTES, SENTINEL_POISON, SENTINEL_SUBSTITUTE,
-    STEP_RECEIVE,
+    SLOT_BYTES, STEP_RECEIVE,
 };
 use crate::element::{Float, Pack};
 use crate::ptx;
@@ -73,10 +72,7 @@ pub struct Unpoisoned<W> {
     team: Team,
     layout: DevBaseLayout,
     block: u32,
-    /// Where the block's epoch stands.
-    saved: u64,
     epoch: u32,
-    banks: Banks,
     words: PhantomData<W>,
 }
 
@@ -90,26 +86,20 @@ impl<W: Words> Packets for Unpoisoned<W> {
     }
 
     #[inline(always)]
-    fn new(comm: &DevComm) -> Self {
+    fn begin(comm: &DevComm) -> Self {
         let (team, layout, block) =
             (Team::new(comm), DevBaseLayout::new(comm.n_ranks), thread::block_idx_x());
-        let saved = ptx::mov_b64(team.own_address(layout.sentinel_epoch_offset(block)));
-        let banks = Banks::now(team, |bank, sender| layout.sentinel_slots_offset(block, bank, sender));
-        Self { team, layout, block, saved, epoch: 0, banks, words: PhantomData }
-    }
-
-    #[inline(always)]
-    fn begin(&mut self) {
         // SAFETY: `DevBase` is mapped; the word was last written by this block's previous kernel.
-        let last = unsafe { ptx::ld_weak_b32(self.saved) };
-        self.turn_to(if intact!("sentinel_epoch_step") { last.wrapping_add(1) } else { last });
+        let last = unsafe { ptx::ld_weak_b32(team.own_address(layout.sentinel_epoch_offset(block))) };
+        let epoch = if intact!("sentinel_epoch_step") { last.wrapping_add(1) } else { last };
+        Self { team, layout, block, epoch, words: PhantomData }
     }
 
     #[inline(always)]
     fn send(&self, peer: u32, index: u32, payload: Pack) {
         let slot = [payload[0] ^ W::POISON, payload[1] ^ W::POISON];
         let sent = |word| if word == 0 && intact!("sentinel_substitute") { W::SUBSTITUTE } else { word };
-        let address = self.team.address(peer, self.banks.sent(index));
+        let address = self.team.address(peer, self.slot_offset(self.team.rank(), index));
         // SAFETY: `DevBase` of every rank is mapped for this device and `index` is below the layout's number of slots.
         unsafe { ptx::st_relaxed_sys_v2_b64(address, [sent(slot[0]), sent(slot[1])]) }
         if W::HAS_NOTES && (is_noted::<W>(slot[0]) || is_noted::<W>(slot[1])) {
@@ -140,7 +130,7 @@ impl<W: Words> Packets for Unpoisoned<W> {
             for n in 0..N {
                 let slot = index + (n as u32).min(count - 1) * step;
                 // SAFETY: `DevBase` is mapped and the caller's indices are below the layout's number of slots.
-                slots[n] = unsafe { ptx::ld_relaxed_sys_v2_b64(self.banks.own(sender, slot)) };
+                slots[n] = unsafe { ptx::ld_relaxed_sys_v2_b64(self.own_slot(sender, slot)) };
             }
             for n in 0..N {
                 all_there &= (slots[n][0] != 0) & (slots[n][1] != 0);
@@ -151,7 +141,7 @@ impl<W: Words> Packets for Unpoisoned<W> {
             let is_mine = (n as u32) < count;
             if is_mine && intact!("sentinel_poisoning") {
                 // SAFETY: as above.
-                unsafe { ptx::st_relaxed_sys_v2_b64(self.banks.own(sender, index + n as u32 * step), [0, 0]) }
+                unsafe { ptx::st_relaxed_sys_v2_b64(self.own_slot(sender, index + n as u32 * step), [0, 0]) }
             }
             if W::HAS_NOTES && is_mine && (slots[n][0] == W::SUBSTITUTE || slots[n][1] == W::SUBSTITUTE) {
                 slots[n] = self.take_note(watch, sender, index + n as u32 * step, slots[n]);
@@ -165,8 +155,9 @@ impl<W: Words> Packets for Unpoisoned<W> {
     fn save(&self) {
         thread::sync_threads();
         if thread::thread_idx_x() == 0 && intact!("sentinel_epoch_save") {
+            let word = self.team.own_address(self.layout.sentinel_epoch_offset(self.block));
             // SAFETY: `DevBase` is mapped; the block's threads have read the word before the block barrier above.
-            unsafe { ptx::st_weak_b32(self.saved, self.epoch) }
+            unsafe { ptx::st_weak_b32(word, self.epoch) }
         }
     }
 
@@ -176,7 +167,7 @@ impl<W: Words> Packets for Unpoisoned<W> {
     #[inline(always)]
     fn next_epoch(&mut self, watch: &Watch) -> bool {
         if intact!("sentinel_epoch_step_in_kernel") {
-            self.turn_to(self.epoch.wrapping_add(1));
+            self.epoch = self.epoch.wrapping_add(1);
         }
         let goes_on = !thread::sync_threads_or(!watch.is_well());
         // Behind the barrier, so that each thread's later sends release what all threads of the block have poisoned: a
@@ -216,9 +207,14 @@ impl<W: Words> Unpoisoned<W> {
     }
 
     #[inline(always)]
-    fn turn_to(&mut self, epoch: u32) {
-        self.epoch = epoch;
-        self.banks.use_for(if intact!("sentinel_bank_switch") { epoch } else { 0 });
+    fn slot_offset(&self, sender: u32, index: u32) -> u64 {
+        let bank = if intact!("sentinel_bank_switch") { self.epoch } else { 0 };
+        self.layout.sentinel_slots_offset(self.block, bank, sender) + index as u64 * SLOT_BYTES
+    }
+
+    #[inline(always)]
+    fn own_slot(&self, sender: u32, index: u32) -> u64 {
+        self.team.own_address(self.slot_offset(sender, index))
     }
 
     #[inline(always)]

@@ -59,7 +59,7 @@ impl Format for MulticastHalves {
     /// This rank included.
     #[inline(always)]
     fn send_to_all(packets: &Flagged<Self>, index: u32, payload: Pack) {
-        let address = packets.base_mc + packets.banks.sent(index);
+        let address = packets.base_mc + packets.slot_offset(packets.team.rank(), index);
         let [low, high] = Halves::slot(payload, packets.epoch);
         // SAFETY: `DevBase` of every rank is bound in the multicast space and `index` is below the layout's number of
         // slots.
