@@ -27,8 +27,7 @@ const PROFILE_VALUES: [(&str, &str); 7] = [
 
 /// Arrays that a loop indexes stay in registers only if the loop is unrolled whole: at LLVM's own threshold, tiles of 16
 /// elements land in `.local`. Loops whose length is known at run time only, such as those over ranks, stay loops: copies
-/// of their bodies lengthen the path of the shortest kernels. Loop strength reduction costs 7 % of the compiler's time and
-/// lengthens that path too.
+/// of their bodies lengthen the path of the shortest kernels.
 const LLVM_FLAGS: &str = "-Cllvm-args=-unroll-threshold=1000 -unroll-runtime=false -disable-lsr";
 
 /// With a state to keep, the compiler by itself inlines no MIR, and no function from another Rust module that lacks

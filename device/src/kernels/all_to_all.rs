@@ -61,7 +61,7 @@ impl<P: Packets, const N: usize> Exchange<P, N> for AllToAll<'_> {
     #[inline(always)]
     fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
         let part = self.part(P::BYTES, self.team.neighbour(1));
-        tile.load_from::<Byte>(&part, input, self.team)
+        tile.load_from::<Byte>(&part, input, self.team, self.team.rank())
     }
 
     #[inline(always)]

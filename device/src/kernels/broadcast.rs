@@ -56,7 +56,11 @@ impl<P: Packets, const N: usize> Exchange<P, N> for Broadcast {
 
     #[inline(always)]
     fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
-        if self.is_root() { tile.load_from::<Byte>(&self.message, input, self.team) } else { [[0; 2]; N] }
+        if self.is_root() {
+            tile.load_from::<Byte>(&self.message, input, self.team, self.root)
+        } else {
+            [[0; 2]; N]
+        }
     }
 
     #[inline(always)]
@@ -73,7 +77,7 @@ impl<P: Packets, const N: usize> Exchange<P, N> for Broadcast {
         // Computed before the wait.
         let output = tile.output(&self.message, self.team, self.team.rank()).now();
         let packs = if self.is_root() { own } else { receive(packets, watch, tile, self.root, 0) };
-        tile.store_at::<Byte>(&self.message, &output, packs);
+        tile.store_at::<Byte>(&self.message, &output, self.team, self.team.rank(), packs);
         if intact!("broadcast_empty_slots") {
             receive_empty(packets, watch, self.team, self.root);
         }

@@ -240,12 +240,30 @@ impl<const N: usize> Tile<N> {
     /// loaded next. In place of slots that are not whole a thread loads the blank words of `DevBase`.
     #[inline(always)]
     pub(super) fn load<T: Unit>(&self, part: &Part, team: Team, rank: u32) -> [Pack; N] {
-        self.load_from::<T>(part, &self.input(part, team, rank), team)
+        self.load_slots::<T, false>(part, &self.input(part, team, rank), team, rank)
     }
 
     /// As [`Self::load`], from where [`Self::input`] said.
     #[inline(always)]
-    pub(super) fn load_from<T: Unit>(&self, part: &Part, slots: &Slots<N>, team: Team) -> [Pack; N] {
+    pub(super) fn load_from<T: Unit>(
+        &self,
+        part: &Part,
+        slots: &Slots<N>,
+        team: Team,
+        rank: u32,
+    ) -> [Pack; N] {
+        self.load_slots::<T, true>(part, slots, team, rank)
+    }
+
+    /// `AHEAD`: where the bytes of an only slot lie was computed ahead.
+    #[inline(always)]
+    fn load_slots<T: Unit, const AHEAD: bool>(
+        &self,
+        part: &Part,
+        slots: &Slots<N>,
+        team: Team,
+        rank: u32,
+    ) -> [Pack; N] {
         let mut packs = [[0; 2]; N];
         for n in 0..N {
             let address = if slots.is_whole[n] { slots.address[n] } else { team.own_address(BLANK_OFFSET) };
@@ -253,7 +271,13 @@ impl<const N: usize> Tile<N> {
             // is mapped.
             packs[n] = unsafe { load_whole(address, part.slot_bytes) };
         }
-        if self.is_ragged(slots) { self.load_units::<T>(part, slots, team, packs) } else { packs }
+        if !self.is_ragged(slots) {
+            packs
+        } else if N == 1 && AHEAD {
+            [Self::load_only::<T>(part, slots, team); N]
+        } else {
+            self.load_units::<T>(part, slots, team, rank, packs)
+        }
     }
 
     /// Where this thread's slots of a part lie in the input of `rank`.
@@ -271,35 +295,47 @@ impl<const N: usize> Tile<N> {
     /// Stores this thread's slots of a part to the output of `rank`.
     #[inline(always)]
     pub(super) fn store<T: Unit>(&self, part: &Part, team: Team, rank: u32, packs: [Pack; N]) {
-        self.store_at::<T>(part, &self.output(part, team, rank), packs);
+        self.store_at::<T>(part, &self.output(part, team, rank), team, rank, packs);
     }
 
     /// As [`Self::store`], to where [`Self::output`] said.
     #[inline(always)]
-    pub(super) fn store_at<T: Unit>(&self, part: &Part, slots: &Slots<N>, packs: [Pack; N]) {
+    pub(super) fn store_at<T: Unit>(
+        &self,
+        part: &Part,
+        slots: &Slots<N>,
+        team: Team,
+        rank: u32,
+        packs: [Pack; N],
+    ) {
         for n in 0..N {
             if slots.is_whole[n] {
                 // SAFETY: as in `load`, for the output; the algorithm says that no other thread writes the slots.
                 unsafe { store_whole(slots.address[n], part.slot_bytes, packs[n]) }
             }
         }
-        if self.is_ragged(slots) {
-            self.store_units::<T>(slots, packs);
+        if !self.is_ragged(slots) {
+            return;
+        }
+        if N == 1 {
+            Self::store_only::<T>(slots, packs[0]);
+        } else {
+            self.store_units::<T>(part, slots, part.output.at(team, rank), packs);
         }
     }
 
     #[inline(always)]
     fn place(&self, part: &Part, memory: SymPtr<u8>, team: Team, rank: u32) -> Slots<N> {
         let view = part.view(memory, team, rank, self.start, self.len());
-        let base = memory.at(team, rank);
-        let mut slots = Slots { address: [0; N], is_whole: [false; N], start: [0; N], len_bytes: [0; N] };
+        let mut slots = Slots { address: [0; N], is_whole: [false; N], start: 0, len_bytes: 0 };
         for n in 0..N {
             let index = self.index(n);
             slots.address[n] = view.base.wrapping_add(index as u64 * part.slot_bytes);
             slots.is_whole[n] = index >= view.whole_from && index < view.whole_to;
-            let (start, len_bytes) = part.piece(self.slot(n));
-            slots.start[n] = base + start;
-            slots.len_bytes[n] = len_bytes;
+        }
+        if N == 1 {
+            let (start, len_bytes) = part.piece(self.slot(0));
+            (slots.start, slots.len_bytes) = (memory.at(team, rank) + start, len_bytes);
         }
         slots
     }
@@ -314,24 +350,55 @@ impl<const N: usize> Tile<N> {
         is_ragged
     }
 
-    /// Loads those of this thread's slots that are not whole, unit by unit. The units of a slot are all under way before
-    /// the first is used; in place of those that are not of the part, blank ones are loaded.
+    /// Loads a thread's only slot unit by unit. All units are under way before the first is used; in place of those that
+    /// are not of the part, blank ones are loaded.
+    #[inline(always)]
+    fn load_only<T: Unit>(part: &Part, slots: &Slots<N>, team: Team) -> Pack {
+        let mut pack = [0; 2];
+        let mut inside = 0;
+        while inside < part.slot_bytes {
+            let is_there = inside < slots.len_bytes;
+            let address = if is_there { slots.start + inside } else { team.own_address(BLANK_OFFSET) };
+            // SAFETY: as in `load`, unit by unit.
+            let unit = unsafe { load_unit::<T>(address) };
+            pack[inside as usize / 8] |= unit << (8 * (inside & 7));
+            inside += T::BYTES;
+        }
+        pack
+    }
+
+    /// Stores a thread's only slot unit by unit.
+    #[inline(always)]
+    fn store_only<T: Unit>(slots: &Slots<N>, pack: Pack) {
+        let mut rest = pack[0] as u128 | (pack[1] as u128) << 64;
+        let mut inside = 0;
+        while inside < slots.len_bytes {
+            // SAFETY: as in `store_at`, unit by unit.
+            unsafe { store_unit::<T>(slots.start + inside, rest as u64) }
+            rest >>= 8 * T::BYTES;
+            inside += T::BYTES;
+        }
+    }
+
+    /// As [`Self::load_only`], of several slots those that are not whole.
     #[inline(always)]
     fn load_units<T: Unit>(
         &self,
         part: &Part,
         slots: &Slots<N>,
         team: Team,
+        rank: u32,
         mut packs: [Pack; N],
     ) -> [Pack; N] {
+        let base = part.input.at(team, rank);
         let mut n = 0;
-        while n < N && n < self.count() as usize {
-            let (start, len_bytes) = self.ragged(slots, n);
+        while n < self.count() as usize {
+            let (start, len_bytes) = part.piece(self.slot(n));
             let mut pack = [0; 2];
             let mut inside = 0;
             while inside < part.slot_bytes {
-                let address =
-                    if inside < len_bytes { start + inside } else { team.own_address(BLANK_OFFSET) };
+                let there = base + start + inside;
+                let address = if inside < len_bytes { there } else { team.own_address(BLANK_OFFSET) };
                 // SAFETY: as in `load`, unit by unit.
                 let unit = unsafe { load_unit::<T>(address) };
                 pack[inside as usize / 8] |= unit << (8 * (inside & 7));
@@ -345,40 +412,28 @@ impl<const N: usize> Tile<N> {
         packs
     }
 
-    /// Stores those of this thread's slots that are not whole, unit by unit, in one short loop, so that the code of this
-    /// rare case stays small.
+    /// As [`Self::store_only`], of several slots those that are not whole: in one short loop, so that the code of this rare
+    /// case stays small.
     #[inline(always)]
-    fn store_units<T: Unit>(&self, slots: &Slots<N>, packs: [Pack; N]) {
-        let mut n = 0;
-        while n < N && n < self.count() as usize {
-            let (start, len_bytes) = self.ragged(slots, n);
-            let mut rest = 0;
+    fn store_units<T: Unit>(&self, part: &Part, slots: &Slots<N>, base: u64, packs: [Pack; N]) {
+        let end = self.count() as u64 * part.slot_bytes;
+        let mut at = 0;
+        while at < end {
+            let n = at / part.slot_bytes;
+            let inside = at - n * part.slot_bytes;
+            let (start, len_bytes) = part.piece(self.slot(n as usize));
+            let (mut word, mut is_whole) = (0, false);
             for m in 0..N {
-                let pack = packs[m][0] as u128 | (packs[m][1] as u128) << 64;
-                rest = if m == n { pack } else { rest };
+                word |= if (m as u64, 0) == (n, inside / 8) { packs[m][0] } else { 0 };
+                word |= if (m as u64, 1) == (n, inside / 8) { packs[m][1] } else { 0 };
+                is_whole |= (m as u64 == n) & slots.is_whole[m];
             }
-            let mut inside = 0;
-            while inside < len_bytes {
+            if inside < len_bytes && !is_whole {
                 // SAFETY: as in `store_at`, unit by unit.
-                unsafe { store_unit::<T>(start + inside, rest as u64) }
-                rest >>= 8 * T::BYTES;
-                inside += T::BYTES;
+                unsafe { store_unit::<T>(base + start + inside, word >> (8 * (inside & 7))) }
             }
-            n += 1;
+            at += T::BYTES;
         }
-    }
-
-    /// Where this thread's `n`-th slot starts and how many bytes it has; none if it is whole.
-    #[inline(always)]
-    fn ragged(&self, slots: &Slots<N>, n: usize) -> (u64, u64) {
-        let (mut start, mut len_bytes) = (0, 0);
-        for m in 0..N {
-            if m == n {
-                start = slots.start[m];
-                len_bytes = if slots.is_whole[m] { 0 } else { slots.len_bytes[m] };
-            }
-        }
-        (start, len_bytes)
     }
 }
 
@@ -387,9 +442,10 @@ pub(super) struct Slots<const N: usize> {
     address: [u64; N],
     /// Whether one access moves the slot; not so those that the thread does not have.
     is_whole: [bool; N],
-    /// Where what is of the part starts, and its bytes.
-    start: [u64; N],
-    len_bytes: [u64; N],
+    /// Where the bytes of a thread's only slot start, and how many they are. Of more slots that is found out where one is
+    /// not whole, since registers would not do.
+    start: u64,
+    len_bytes: u64,
 }
 
 impl<const N: usize> Slots<N> {
@@ -398,10 +454,10 @@ impl<const N: usize> Slots<N> {
     pub(super) fn now(mut self) -> Self {
         for n in 0..N {
             self.address[n] = ptx::mov_b64(self.address[n]);
-            if N == 1 {
-                self.start[n] = ptx::mov_b64(self.start[n]);
-                self.len_bytes[n] = ptx::mov_b64(self.len_bytes[n]);
-            }
+        }
+        if N == 1 {
+            self.start = ptx::mov_b64(self.start);
+            self.len_bytes = ptx::mov_b64(self.len_bytes);
         }
         self
     }

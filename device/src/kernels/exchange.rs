@@ -205,7 +205,7 @@ pub(super) fn store_received<P: Packets, U: Unit, const N: usize>(
         let output = tile.output(&place, team, team.rank());
         let output = if N == 1 { output.now() } else { output };
         let packs = receive(packets, watch, tile, sender, 0);
-        tile.store_at::<U>(&place, &output, packs);
+        tile.store_at::<U>(&place, &output, team, team.rank(), packs);
         distance += 1;
     }
 }

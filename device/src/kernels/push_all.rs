@@ -68,7 +68,7 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize> Exchange<P, N
 
     #[inline(always)]
     fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
-        tile.load_from::<T>(&self.message, input, self.team)
+        tile.load_from::<T>(&self.message, input, self.team, self.team.rank())
     }
 
     #[inline(always)]
@@ -87,6 +87,6 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize> Exchange<P, N
         // Computed before the wait.
         let output = tile.output(&self.message, self.team, self.team.rank()).now();
         let folded = fold_parts::<P, T, O, N>(packets, watch, tile, self.team, own);
-        tile.store_at::<T>(&self.message, &output, folded);
+        tile.store_at::<T>(&self.message, &output, self.team, self.team.rank(), folded);
     }
 }

@@ -84,7 +84,12 @@ impl<T: Element, O, const BACK: bool> PushParts<'_, T, O, BACK> {
 
     #[inline(always)]
     fn load_own<P: Packets, const N: usize>(&self, tile: &Tile<N>) -> [Pack; N] {
-        tile.load::<T>(&self.part(P::BYTES, self.team.rank()), self.team, self.team.rank())
+        let (mine, team) = (self.part(P::BYTES, self.team.rank()), self.team);
+        if P::HAS_TILES {
+            tile.load::<T>(&mine, team, team.rank())
+        } else {
+            tile.load_from::<T>(&mine, &tile.input(&mine, team, team.rank()), team, team.rank())
+        }
     }
 }
 
@@ -104,7 +109,7 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: b
     #[inline(always)]
     fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> Self::Loaded {
         let part = self.part(P::BYTES, self.team.neighbour(1));
-        let first = tile.load_from::<T>(&part, input, self.team);
+        let first = tile.load_from::<T>(&part, input, self.team, self.team.rank());
         [first, if P::HAS_TILES { first } else { self.load_own::<P, N>(tile) }]
     }
 
@@ -118,15 +123,16 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: b
     fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, [_, own]: Self::Loaded) {
         let mine = self.part(P::BYTES, self.team.rank());
         let own = if P::HAS_TILES { self.load_own::<P, N>(tile) } else { own };
-        let output = tile.output(&mine, self.team, self.team.rank());
-        // Computed before the wait, where registers suffice.
-        let output = if BACK { output } else { output.now() };
-        let folded = fold_parts::<P, T, O, N>(packets, watch, tile, self.team, own);
-        tile.store_at::<T>(&mine, &output, folded);
         if !BACK {
+            // Computed before the wait.
+            let output = tile.output(&mine, self.team, self.team.rank()).now();
+            let folded = fold_parts::<P, T, O, N>(packets, watch, tile, self.team, own);
+            tile.store_at::<T>(&mine, &output, self.team, self.team.rank(), folded);
             return;
         }
+        let folded = fold_parts::<P, T, O, N>(packets, watch, tile, self.team, own);
         send_to_all(packets, watch, tile, self.half, folded);
+        tile.store::<T>(&mine, self.team, self.team.rank(), folded);
         let mut distance = 1;
         while distance < self.team.n_ranks() {
             let owner = self.team.neighbour(distance);
