@@ -7,7 +7,7 @@ use crate::rig::{Rig, every_op, kinds};
 use crate::seam::seam;
 use anyhow::{Context as _, Result, ensure};
 use symmem::symmetric::FlatOffset;
-use symmem::{Algorithm, Collective, Comm, CommConfig, Dtype, Machine, Op, Stream};
+use symmem::{Algorithm, Collective, CommConfig, Dtype, Machine, Op, Stream};
 use symmem_device::abi::{BARRIER_BLOCKS_MAX, DevBaseLayout, LL_BLOCKS_MAX, SENTINEL_BLOCKS_MAX};
 
 /// Where the epochs are set before the crossing.
