@@ -160,24 +160,34 @@ fn peers_of_three(context: &Context, algorithm: Algorithm, step: &str) -> Result
 
 /// The kernels behind the one that gave up see the poison on entry.
 fn graph_of_20_waits_once(context: &Context, algorithm: Algorithm, step: &str) -> Result<()> {
-    twenty_wait_once(context, algorithm, step, |rig, data, n_operations| {
-        let (comm, stream) = (&mut rig.comms[0], &rig.streams[0]);
-        let graph = stream.capture(|| {
-            (0..n_operations).try_for_each(|_| comm.all_reduce_in_place(&mut data[0], Op::Sum, stream))
-        })?;
-        Ok(graph.instantiate()?.launch(stream)?)
-    })
+    twenty_wait_once(
+        context,
+        algorithm,
+        step,
+        |_| Ok(()),
+        |rig, data, n_operations| {
+            let (comm, stream) = (&mut rig.comms[0], &rig.streams[0]);
+            let graph = stream.capture(|| {
+                (0..n_operations).try_for_each(|_| comm.all_reduce_in_place(&mut data[0], Op::Sum, stream))
+            })?;
+            Ok(graph.instantiate()?.launch(stream)?)
+        },
+    )
 }
 
 /// So do the turns of a loop behind the one that gave up.
 fn loop_of_20_waits_once(context: &Context, algorithm: Algorithm, step: &str) -> Result<()> {
-    twenty_wait_once(context, algorithm, step, launch_loop)
+    twenty_wait_once(context, algorithm, step, prepare_loops, launch_loop)
+}
+
+/// Prepares loops on every rank, which takes long where the driver has not assembled them before.
+fn prepare_loops(rig: &mut Rig) -> Result<()> {
+    let asked = rig.comms.iter().map(symmem::Comm::prepare_loops).collect::<symmem::Result<Vec<_>>>()?;
+    Ok(asked.into_iter().try_for_each(symmem::Preparation::wait)?)
 }
 
 /// Launches a loop of so many turns on rank 0.
 fn launch_loop(rig: &mut Rig, data: &mut [Window<f32>], n_operations: u32) -> Result<()> {
-    let asked = rig.comms.iter().map(symmem::Comm::prepare_loops).collect::<symmem::Result<Vec<_>>>()?;
-    asked.into_iter().try_for_each(symmem::Preparation::wait)?;
     let (comm, stream) = (&mut rig.comms[0], &rig.streams[0]);
     comm.repeat(NonZeroU32::new(n_operations));
     Ok(comm.all_reduce_in_place(&mut data[0], Op::Sum, stream)?)
@@ -196,6 +206,7 @@ fn loop_ends_before_the_poison(context: &Context, algorithm: Algorithm, _: &str)
         let claim = word(0, offset_of!(DevBaseHeader, claim) as u64);
         let inbox = word(1, DevBaseLayout::new(2).barrier_inbox_offset(0, 0));
         seam(&machine).write(0, claim, &STATE_TIMEOUT.to_ne_bytes())?;
+        prepare_loops(&mut rig)?;
         launch_loop(&mut rig, &mut data, n_operations)?;
         rig.streams[0].synchronize()?;
         instructions.extend(machine.counters().map(|counters| counters.instructions));
@@ -214,12 +225,14 @@ fn twenty_wait_once(
     context: &Context,
     algorithm: Algorithm,
     step: &str,
+    prepare: impl Fn(&mut Rig) -> Result<()>,
     launch: impl Fn(&mut Rig, &mut [Window<f32>], u32) -> Result<()>,
 ) -> Result<()> {
     let mut instructions = Vec::new();
     for n_operations in [1, 20] {
         let mut rig = rig_for(context, 2, algorithm, TIMEOUT_MS)?;
         let mut data = rig.alloc::<f32>(COUNT)?;
+        prepare(&mut rig)?;
         let start = Instant::now();
         launch(&mut rig, &mut data, n_operations)?;
         let (comm, stream) = (&mut rig.comms[0], &rig.streams[0]);
