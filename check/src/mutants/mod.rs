@@ -50,7 +50,13 @@ const WAITS: [&str; 6] = [
 ];
 
 /// Parts of the names of what stands beside that in the PTX and is none of it: slots, notes, arrivals.
-const OF_PACKETS: [&str; 4] = ["ll.rs", ".v2.b64", "take_note", "barrier.rs for_my_peers"];
+const OF_PACKETS: [&str; 5] = [
+    "ll.rs",
+    ".v2.b64",
+    "take_note",
+    "barrier.rs for_my_peers",
+    "st.relaxed.sys.global.b32 in team.rs address → wait.rs leave_with",
+];
 
 /// The load by which a rank hears, as a kernel begins, that another gave up, wherever the compiler has put it. The
 /// barrier's polls are the same instruction, and have the barrier in their names.

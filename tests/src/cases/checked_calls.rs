@@ -119,7 +119,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn rig_for(context: &Context, check: Option<bool>) -> Result<Rig> {
     let machine = context.machine()?;
-    let n_ranks = machine.device_count().min(3);
+    let n_ranks = machine.ranks_max().min(3);
     Rig::with(&machine, n_ranks, &CommConfig { check, ..every_op() })
 }
 
