@@ -305,16 +305,17 @@ fn empty(context: &Context) -> Result<()> {
 /// Kernels of an operation on a communicator with these settings of rank 0 and of rank 1.
 fn n_kernels(context: &Context, checks: [Option<bool>; 2]) -> Result<[u32; 2]> {
     let machine = context.machine()?;
-    let id = UniqueId::new()?;
+    let (devices, id) = (machine.places(2)?, UniqueId::new()?);
     let counted = std::thread::scope(|scope| {
         let start = |rank: u32| {
-            let (machine, id) = (&machine, &id);
+            let (machine, devices, id) = (&machine, &devices, &id);
             scope.spawn(move || -> Result<u32> {
                 let config = CommConfig { check: checks[rank as usize], ..CommConfig::default() };
-                let device = machine.device(rank)?;
-                let mut comm = Comm::init_rank_with(&device, 2, rank, id, &config)?;
+                let config = machine.sharing(&config);
+                let device = &devices[rank as usize];
+                let mut comm = Comm::init_rank_with(device, 2, rank, id, &config)?;
                 let window = comm.alloc::<f32>(COUNT)?.wait()?;
-                let stream = Stream::new(&device)?;
+                let stream = Stream::new(device)?;
                 let graph = stream.capture(|| reduce_f32(&mut comm, window.address(), &stream))?;
                 Ok(graph.facts()?.n_kernel_nodes)
             })
