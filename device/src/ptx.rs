@@ -145,6 +145,17 @@ pub unsafe fn st_relaxed_sys_b128(address: u64, value: [u64; 2]) {
     }
 }
 
+/// As [`mov_b64`], 4 bytes.
+#[inline(always)]
+pub fn mov_b32(value: u32) -> u32 {
+    let moved: u32;
+    // SAFETY: moves one register to another.
+    unsafe {
+        asm!("mov.b32 {moved}, {value};", moved = out(reg32) moved, value = in(reg32) value, options(nostack, preserves_flags));
+    }
+    moved
+}
+
 /// `mov.b64`, which stays where it stands: what it moves is computed before whatever follows.
 #[inline(always)]
 pub fn mov_b64(value: u64) -> u64 {

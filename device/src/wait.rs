@@ -14,6 +14,7 @@ use crate::abi::{
 use crate::ptx;
 use crate::team::Team;
 use crate::thread;
+use core::hint::cold_path;
 use core::mem::offset_of;
 
 /// Polls between two looks at the clock and the words that end a wait.
@@ -78,23 +79,19 @@ impl Watch {
     /// Polls until `poll` says that the awaited has come, with what it saw; returns at once in a thread that gave up.
     #[inline(always)]
     pub fn until(&mut self, awaited: Awaited, mut poll: impl FnMut() -> (bool, u32)) {
-        let mut polls = 0u32;
         let mut start_ns = 0u64;
-        if self.state != STATE_OK {
-            return;
-        }
-        loop {
-            let (has_come, seen) = poll();
-            if has_come {
-                return;
-            }
-            polls += 1;
-            if polls.is_multiple_of(POLLS_PER_LOOK) {
-                self.look(awaited, seen, &mut start_ns);
-                if self.state != STATE_OK {
+        while self.state == STATE_OK {
+            let (mut polls, mut seen) = (0, 0);
+            // Nothing else is in the loop that spins: what has come is seen a poll later, at most, and polls are short.
+            while polls < POLLS_PER_LOOK {
+                let (has_come, found) = poll();
+                if has_come {
                     return;
                 }
+                (polls, seen) = (polls + 1, found);
             }
+            cold_path();
+            self.look(awaited, seen, &mut start_ns);
         }
     }
 
@@ -119,6 +116,7 @@ impl Watch {
         if self.state == STATE_OK {
             return true;
         }
+        cold_path();
         let claim = self.team.own_address(offset_of!(DevBaseHeader, claim) as u64);
         // SAFETY: `DevBase` of every rank and the record are mapped for this device.
         unsafe {

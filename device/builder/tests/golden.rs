@@ -14,6 +14,7 @@ const PRIMITIVES: &[(&str, &str)] = &[
     ("ld_weak_v2_b64", "ld.global.L1::no_allocate.v2.b64 {%rd, %rd}, [%rd];"),
     ("ld_relaxed_sys_b32", "ld.relaxed.sys.global.b32 %r, [%rd];"),
     ("ld_acquire_sys_b32", "ld.acquire.sys.global.b32 %r, [%rd];"),
+    ("mov_b32", "mov.b32 %r, %r;"),
     ("mov_b64", "mov.b64 %rd, %rd;"),
     ("ld_relaxed_sys_v2_b64", "ld.relaxed.sys.global.v2.b64 {%rd, %rd}, [%rd];"),
     ("st_weak_b8", "st.global.b8 [%rd], %rs;"),

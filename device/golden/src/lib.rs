@@ -30,6 +30,7 @@ kernels! {
     ld_weak_v2_b64(a: u64, out: *mut [u64; 2]) { *out = ptx::ld_weak_v2_b64(a) }
     ld_relaxed_sys_b32(a: u64, out: *mut u32) { *out = ptx::ld_relaxed_sys_b32(a) }
     ld_acquire_sys_b32(a: u64, out: *mut u32) { *out = ptx::ld_acquire_sys_b32(a) }
+    mov_b32(a: u32, out: *mut u32) { *out = ptx::mov_b32(a) }
     mov_b64(a: u64, out: *mut u64) { *out = ptx::mov_b64(a) }
     ld_relaxed_sys_v2_b64(a: u64, out: *mut [u64; 2]) { *out = ptx::ld_relaxed_sys_v2_b64(a) }
     st_weak_b8(a: u64, value: u16) { ptx::st_weak_b8(a, value) }

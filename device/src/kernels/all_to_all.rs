@@ -51,6 +51,7 @@ impl AllToAll<'_> {
 }
 
 impl<P: Packets, const N: usize> Exchange<P, N> for AllToAll<'_> {
+    type Input = Slots<N>;
     type Loaded = [Pack; N];
 
     #[inline(always)]
@@ -59,7 +60,7 @@ impl<P: Packets, const N: usize> Exchange<P, N> for AllToAll<'_> {
     }
 
     #[inline(always)]
-    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
+    fn load(&self, tile: &Tile<N>, input: Slots<N>) -> [Pack; N] {
         let part = self.part(P::BYTES, self.team.neighbour(1));
         tile.load_from::<Byte>(&part, input, self.team, self.team.rank())
     }

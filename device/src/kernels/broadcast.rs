@@ -13,7 +13,7 @@
 //! long for them, since each is sent before anything is waited for. In place, each slot of the root's message is loaded
 //! and stored by the same thread with the same bytes.
 
-use super::cut::{Part, Slots, Tile};
+use super::cut::{Part, Places, Slots, Tile};
 use super::exchange::{self, Exchange, may_send, receive, send_to_all};
 use crate::abi::CollectiveArgs;
 use crate::element::{Byte, Pack};
@@ -47,6 +47,7 @@ impl Broadcast {
 }
 
 impl<P: Packets, const N: usize> Exchange<P, N> for Broadcast {
+    type Input = Slots<N>;
     type Loaded = [Pack; N];
 
     #[inline(always)]
@@ -55,7 +56,7 @@ impl<P: Packets, const N: usize> Exchange<P, N> for Broadcast {
     }
 
     #[inline(always)]
-    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
+    fn load(&self, tile: &Tile<N>, input: Slots<N>) -> [Pack; N] {
         if self.is_root() {
             tile.load_from::<Byte>(&self.message, input, self.team, self.root)
         } else {

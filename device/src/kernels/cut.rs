@@ -6,9 +6,11 @@
 //! all; where they are not, slots start with the message. The parts of a message have the same number of slots; the last
 //! ones of a part may be empty.
 
+mod slots;
 mod tile;
 
-pub(super) use tile::{Slots, Tile};
+pub(super) use slots::{Places, Slots};
+pub(super) use tile::Tile;
 
 use crate::abi::CollectiveArgs;
 use crate::team::{SymPtr, Team};

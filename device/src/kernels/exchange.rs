@@ -14,10 +14,11 @@
     reason = "a thread's slots are registers, unrolled over `n`; iterators over them make more code"
 )]
 
-use super::cut::{Part, Slots, Stretch, Tile};
+use super::cut::{Part, Places, Stretch, Tile};
 use crate::abi::{CollectiveArgs, DevBaseLayout};
 use crate::element::{Element, Folded, Pack, Reduction, Unit, finish_all};
 use crate::packets::Packets;
+use crate::ptx;
 use crate::team::Team;
 use crate::thread;
 use crate::wait::Watch;
@@ -27,14 +28,17 @@ pub(super) trait Exchange<P: Packets, const N: usize> {
     /// Whether the upper half of an epoch's slots carries a second stage.
     const HAS_TWO_STAGES: bool = false;
 
-    /// Where in the input the thread's slots lie that are sent first.
-    fn input(&self, tile: &Tile<N>) -> Slots<N>;
+    /// Where in the inputs what is loaded lies.
+    type Input: Places;
+
+    /// Where that is for the thread's slots of a tile.
+    fn input(&self, tile: &Tile<N>) -> Self::Input;
 
     /// What is loaded of a tile before it is sent.
     type Loaded: Copy;
 
-    /// Loads the slots that are sent first, which lie at `input`.
-    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> Self::Loaded;
+    /// Loads the slots that are sent first, and whatever else there is room for.
+    fn load(&self, tile: &Tile<N>, input: Self::Input) -> Self::Loaded;
 
     /// Sends the tile.
     fn send(&self, packets: &P, watch: &Watch, tile: &Tile<N>, loaded: Self::Loaded);
@@ -63,17 +67,27 @@ where
 fn run_tiles<P: Packets, X: Exchange<P, N>, const N: usize>(args: &CollectiveArgs, exchange: &X) -> bool {
     let mut stretch = Stretch::first(args, epoch_slots::<P, X, N>(args.comm.n_ranks));
     let tile = stretch.first_tile();
-    // Addresses are computed while the kernel before ends.
-    let input = exchange.input(&tile).now();
+    // Addresses are computed while the kernel before ends. The assembler moves behind the wait all that it may; so there is
+    // a branch that depends on them, which nobody takes. For two stages that takes too many registers.
+    let input = exchange.input(&tile);
+    let input = if X::HAS_TWO_STAGES { input.now() } else { input };
+    if !X::HAS_TWO_STAGES && input.any_bits() == 0 {
+        return true;
+    }
     let mut watch = Watch::enter_with_next_ready(&args.comm);
     if stretch.is_empty() {
         return true;
     }
     let mut packets = P::begin(&args.comm);
     // The words that the packets begin with and the data are under way together.
-    let mut loaded = exchange.load(&tile, &input);
+    let mut loaded = exchange.load(&tile, input);
     loop {
+        // Settled while the others' packets come, since nothing hides what is done behind them.
+        let is_over = ptx::mov_b32((stretch.is_last() && !packets.has_to_retire()) as u32) != 0;
         epoch(exchange, &mut packets, &mut watch, &stretch, loaded);
+        if is_over {
+            break;
+        }
         packets.retire();
         if stretch.is_last() {
             break;
@@ -127,7 +141,7 @@ fn epoch_slots<P: Packets, X: Exchange<P, N>, const N: usize>(n_ranks: u32) -> u
 
 #[inline(always)]
 fn load_now<P: Packets, X: Exchange<P, N>, const N: usize>(exchange: &X, tile: &Tile<N>) -> X::Loaded {
-    exchange.load(tile, &exchange.input(tile))
+    exchange.load(tile, exchange.input(tile))
 }
 
 /// Sends each peer this thread's slots of its part; those for the next rank are `first`.

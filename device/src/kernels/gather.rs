@@ -70,6 +70,7 @@ impl<U: Unit> Gather<U> {
 }
 
 impl<P: Packets, U: Unit, const N: usize> Exchange<P, N> for Gather<U> {
+    type Input = Slots<N>;
     type Loaded = [Pack; N];
 
     #[inline(always)]
@@ -78,7 +79,7 @@ impl<P: Packets, U: Unit, const N: usize> Exchange<P, N> for Gather<U> {
     }
 
     #[inline(always)]
-    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> [Pack; N] {
+    fn load(&self, tile: &Tile<N>, input: Slots<N>) -> [Pack; N] {
         tile.load_from::<U>(&self.share, input, self.team, self.team.rank())
     }
 

@@ -16,7 +16,7 @@
 //! their own: the lower and the upper half. In place, each slot of a part is stored by the thread that loaded and sent
 //! it before; the parts that a reduce-scatter does not store are only read.
 
-use super::cut::{Part, Slots, Tile};
+use super::cut::{Part, Places, Slots, Tile};
 use super::exchange::{self, Exchange, fold_parts, receive, send_parts, send_to_all};
 use crate::abi::{CollectiveArgs, DevBaseLayout};
 use crate::element::{Element, Float, Pack, Reduction};
@@ -81,16 +81,6 @@ impl<T: Element, O, const BACK: bool> PushParts<'_, T, O, BACK> {
             Part::scattered(slot_bytes, self.args, rank)
         }
     }
-
-    #[inline(always)]
-    fn load_own<P: Packets, const N: usize>(&self, tile: &Tile<N>) -> [Pack; N] {
-        let (mine, team) = (self.part(P::BYTES, self.team.rank()), self.team);
-        if P::HAS_TILES {
-            tile.load::<T>(&mine, team, team.rank())
-        } else {
-            tile.load_from::<T>(&mine, &tile.input(&mine, team, team.rank()), team, team.rank())
-        }
-    }
 }
 
 impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: bool> Exchange<P, N>
@@ -98,19 +88,30 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: b
 {
     const HAS_TWO_STAGES: bool = BACK;
 
-    /// The next rank's part, and, where registers suffice, this rank's.
+    /// For the next rank's part and, where it is loaded with that, this rank's.
+    type Input = [Slots<N>; 2];
+    /// The next rank's part and, where registers suffice, this rank's.
     type Loaded = [[Pack; N]; 2];
 
     #[inline(always)]
-    fn input(&self, tile: &Tile<N>) -> Slots<N> {
-        tile.input(&self.part(P::BYTES, self.team.neighbour(1)), self.team, self.team.rank())
+    fn input(&self, tile: &Tile<N>) -> [Slots<N>; 2] {
+        let (team, rank) = (self.team, self.team.rank());
+        let first = tile.input(&self.part(P::BYTES, team.neighbour(1)), team, rank);
+        [first, if P::HAS_TILES { first } else { tile.input(&self.part(P::BYTES, rank), team, rank) }]
     }
 
     #[inline(always)]
-    fn load(&self, tile: &Tile<N>, input: &Slots<N>) -> Self::Loaded {
-        let part = self.part(P::BYTES, self.team.neighbour(1));
-        let first = tile.load_from::<T>(&part, input, self.team, self.team.rank());
-        [first, if P::HAS_TILES { first } else { self.load_own::<P, N>(tile) }]
+    fn load(&self, tile: &Tile<N>, [first, own]: [Slots<N>; 2]) -> Self::Loaded {
+        let (team, rank) = (self.team, self.team.rank());
+        let next = self.part(P::BYTES, team.neighbour(1));
+        if P::HAS_TILES {
+            return [tile.load_from::<T>(&next, first, team, rank); 2];
+        }
+        let mine = self.part(P::BYTES, rank);
+        // Both are under way before one is waited for.
+        let first = tile.begin_load::<T>(&next, first, team);
+        let own = tile.begin_load::<T>(&mine, own, team);
+        [tile.end_load::<T>(&next, first, team, rank), tile.end_load::<T>(&mine, own, team, rank)]
     }
 
     #[inline(always)]
@@ -122,7 +123,7 @@ impl<P: Packets, T: Element, O: Reduction<T::Acc>, const N: usize, const BACK: b
     #[inline(always)]
     fn receive(&self, packets: &P, watch: &mut Watch, tile: &Tile<N>, [_, own]: Self::Loaded) {
         let mine = self.part(P::BYTES, self.team.rank());
-        let own = if P::HAS_TILES { self.load_own::<P, N>(tile) } else { own };
+        let own = if P::HAS_TILES { tile.load::<T>(&mine, self.team, self.team.rank()) } else { own };
         if !BACK {
             // Computed before the wait.
             let output = tile.output(&mine, self.team, self.team.rank()).now();

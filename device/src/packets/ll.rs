@@ -248,10 +248,15 @@ impl<F: Format> Packets for Flagged<F> {
         }
     }
 
+    #[inline(always)]
+    fn has_to_retire(&self) -> bool {
+        self.epoch >= EPOCH_LAST - 1
+    }
+
     /// Zeroes the bank if this is its last epoch before the wrap.
     #[inline(always)]
     fn retire(&self) {
-        if self.epoch < EPOCH_LAST - 1 || !intact!("ll_bank_zeroing") {
+        if !self.has_to_retire() || !intact!("ll_bank_zeroing") {
             return;
         }
         thread::sync_threads();

@@ -74,6 +74,9 @@ pub trait Packets: Sized {
     /// receives.
     fn save(&self);
 
+    /// Whether [`Self::retire`] has something to do in this epoch.
+    fn has_to_retire(&self) -> bool;
+
     /// What is due behind the receives. Executed by the whole block.
     fn retire(&self);
 

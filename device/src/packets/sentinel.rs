@@ -30,6 +30,7 @@ use crate::ptx;
 use crate::team::Team;
 use crate::thread;
 use crate::wait::{Awaited, Watch};
+use core::hint::cold_path;
 use core::marker::PhantomData;
 
 /// Sentinel slots of floats `T`.
@@ -103,6 +104,7 @@ impl<W: Words> Packets for Unpoisoned<W> {
         // SAFETY: `DevBase` of every rank is mapped for this device and `index` is below the layout's number of slots.
         unsafe { ptx::st_relaxed_sys_v2_b64(address, [sent(slot[0]), sent(slot[1])]) }
         if W::HAS_NOTES && (is_noted::<W>(slot[0]) || is_noted::<W>(slot[1])) {
+            cold_path();
             self.send_note(peer, index, slot);
         }
     }
@@ -144,6 +146,7 @@ impl<W: Words> Packets for Unpoisoned<W> {
                 unsafe { ptx::st_relaxed_sys_v2_b64(self.own_slot(sender, index + n as u32 * step), [0, 0]) }
             }
             if W::HAS_NOTES && is_mine && (slots[n][0] == W::SUBSTITUTE || slots[n][1] == W::SUBSTITUTE) {
+                cold_path();
                 slots[n] = self.take_note(watch, sender, index + n as u32 * step, slots[n]);
             }
             slots[n] = [slots[n][0] ^ W::POISON, slots[n][1] ^ W::POISON];
@@ -159,6 +162,11 @@ impl<W: Words> Packets for Unpoisoned<W> {
             // SAFETY: `DevBase` is mapped; the block's threads have read the word before the block barrier above.
             unsafe { ptx::st_weak_b32(word, self.epoch) }
         }
+    }
+
+    #[inline(always)]
+    fn has_to_retire(&self) -> bool {
+        false
     }
 
     #[inline(always)]

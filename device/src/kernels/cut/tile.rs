@@ -5,13 +5,14 @@
     reason = "a thread's slots are registers, unrolled over `n`; iterators over them make more code"
 )]
 
+use super::slots::{Loading, Slots, UNITS_MAX, put};
 use super::{Part, Stretch};
 use crate::abi::{CollectiveArgs, DevBaseHeader};
 use crate::element::{Pack, Unit};
-use crate::ptx;
 use crate::span::{load_unit, load_whole, store_unit, store_whole};
 use crate::team::{SymPtr, Team};
 use crate::thread;
+use core::hint::cold_path;
 use core::mem::offset_of;
 
 /// Where `DevBase` holds words that nobody writes.
@@ -101,12 +102,11 @@ impl<const N: usize> Tile<N> {
     }
 
     /// Loads this thread's slots of a part from the input of `rank`. Those that it does not have hold whatever.
-    ///
-    /// The loads of whole slots stand in no branch: all are under way before the first is used, and before whatever is
-    /// loaded next. In place of slots that are not whole a thread loads the blank words of `DevBase`.
     #[inline(always)]
     pub(in super::super) fn load<T: Unit>(&self, part: &Part, team: Team, rank: u32) -> [Pack; N] {
-        self.load_slots::<T, false>(part, &self.input(part, team, rank), team, rank)
+        let slots = self.input(part, team, rank);
+        let packs = self.load_whole_slots(part, &slots, team);
+        if self.is_ragged(&slots) { self.load_units::<T>(part, &slots, team, rank, packs) } else { packs }
     }
 
     /// As [`Self::load`], from where [`Self::input`] said.
@@ -114,22 +114,73 @@ impl<const N: usize> Tile<N> {
     pub(in super::super) fn load_from<T: Unit>(
         &self,
         part: &Part,
-        slots: &Slots<N>,
+        slots: Slots<N>,
         team: Team,
         rank: u32,
     ) -> [Pack; N] {
-        self.load_slots::<T, true>(part, slots, team, rank)
+        let packs = self.load_whole_slots(part, &slots, team);
+        if !self.is_ragged(&slots) {
+            packs
+        } else if N == 1 {
+            // With the units put together as they are loaded, the assembler makes do with the registers there are.
+            let mut pack = [0; 2];
+            Self::load_only::<T>(part, &slots, team, |n, unit| put::<T>(&mut pack, n, unit));
+            [pack; N]
+        } else {
+            cold_path();
+            self.load_units::<T>(part, &slots, team, rank, packs)
+        }
     }
 
-    /// `AHEAD`: where the bytes of an only slot lie was computed ahead.
+    /// Begins to load the slots that lie where [`Self::input`] said. All loads are under way when it returns, but those of
+    /// ragged slots where a thread has several.
     #[inline(always)]
-    fn load_slots<T: Unit, const AHEAD: bool>(
+    pub(in super::super) fn begin_load<T: Unit>(
         &self,
         part: &Part,
-        slots: &Slots<N>,
+        slots: Slots<N>,
+        team: Team,
+    ) -> Loading<N> {
+        let packs = self.load_whole_slots(part, &slots, team);
+        let mut units = [0; UNITS_MAX];
+        if N == 1 && self.is_ragged(&slots) {
+            Self::load_only::<T>(part, &slots, team, |n, unit| units[n as usize] = unit);
+        }
+        Loading { slots, packs, units }
+    }
+
+    /// The slots that [`Self::begin_load`] began to load.
+    #[inline(always)]
+    pub(in super::super) fn end_load<T: Unit>(
+        &self,
+        part: &Part,
+        loading: Loading<N>,
         team: Team,
         rank: u32,
     ) -> [Pack; N] {
+        let Loading { slots, packs, units } = loading;
+        if !self.is_ragged(&slots) {
+            packs
+        } else if N == 1 {
+            // What was loaded in place of the whole slot is 0, in other registers: the units need not wait for it.
+            let mut pack = packs[0];
+            let mut n = 0;
+            while n < part.slot_bytes / T::BYTES {
+                put::<T>(&mut pack, n, units[n as usize]);
+                n += 1;
+            }
+            [pack; N]
+        } else {
+            cold_path();
+            self.load_units::<T>(part, &slots, team, rank, packs)
+        }
+    }
+
+    /// Loads the slots that one access moves. The loads stand in no branch: all are under way before the first is used,
+    /// and before whatever is loaded next. In place of slots that are not whole a thread loads the blank words of
+    /// `DevBase`.
+    #[inline(always)]
+    fn load_whole_slots(&self, part: &Part, slots: &Slots<N>, team: Team) -> [Pack; N] {
         let mut packs = [[0; 2]; N];
         for n in 0..N {
             let address = if slots.is_whole[n] { slots.address[n] } else { team.own_address(BLANK_OFFSET) };
@@ -137,13 +188,7 @@ impl<const N: usize> Tile<N> {
             // is mapped.
             packs[n] = unsafe { load_whole(address, part.slot_bytes) };
         }
-        if !self.is_ragged(slots) {
-            packs
-        } else if N == 1 && AHEAD {
-            [Self::load_only::<T>(part, slots, team); N]
-        } else {
-            self.load_units::<T>(part, slots, team, rank, packs)
-        }
+        packs
     }
 
     /// Where this thread's slots of a part lie in the input of `rank`.
@@ -176,13 +221,14 @@ impl<const N: usize> Tile<N> {
     ) {
         for n in 0..N {
             if slots.is_whole[n] {
-                // SAFETY: as in `load`, for the output; the algorithm says that no other thread writes the slots.
+                // SAFETY: as in `load_whole_slots`, for the output; the algorithm says that no other thread writes the slots.
                 unsafe { store_whole(slots.address[n], part.slot_bytes, packs[n]) }
             }
         }
         if !self.is_ragged(slots) {
             return;
         }
+        cold_path();
         if N == 1 {
             Self::store_only::<T>(slots, packs[0]);
         } else {
@@ -216,21 +262,19 @@ impl<const N: usize> Tile<N> {
         is_ragged
     }
 
-    /// Loads a thread's only slot unit by unit. All units are under way before the first is used; in place of those that
-    /// are not of the part, blank ones are loaded.
+    /// Loads a thread's only slot unit by unit and gives each, by its number, to `take`. In place of those that are not of
+    /// the part, blank ones are loaded.
     #[inline(always)]
-    fn load_only<T: Unit>(part: &Part, slots: &Slots<N>, team: Team) -> Pack {
-        let mut pack = [0; 2];
-        let mut inside = 0;
-        while inside < part.slot_bytes {
+    fn load_only<T: Unit>(part: &Part, slots: &Slots<N>, team: Team, mut take: impl FnMut(u64, u64)) {
+        let mut n = 0;
+        while n < part.slot_bytes / T::BYTES {
+            let inside = n * T::BYTES;
             let is_there = inside < slots.len_bytes;
             let address = if is_there { slots.start + inside } else { team.own_address(BLANK_OFFSET) };
-            // SAFETY: as in `load`, unit by unit.
-            let unit = unsafe { load_unit::<T>(address) };
-            pack[inside as usize / 8] |= unit << (8 * (inside & 7));
-            inside += T::BYTES;
+            // SAFETY: as in `load_whole_slots`, unit by unit.
+            take(n, unsafe { load_unit::<T>(address) });
+            n += 1;
         }
-        pack
     }
 
     /// Stores a thread's only slot unit by unit.
@@ -265,7 +309,7 @@ impl<const N: usize> Tile<N> {
             while inside < part.slot_bytes {
                 let there = base + start + inside;
                 let address = if inside < len_bytes { there } else { team.own_address(BLANK_OFFSET) };
-                // SAFETY: as in `load`, unit by unit.
+                // SAFETY: as in `load_whole_slots`, unit by unit.
                 let unit = unsafe { load_unit::<T>(address) };
                 pack[inside as usize / 8] |= unit << (8 * (inside & 7));
                 inside += T::BYTES;
@@ -300,31 +344,5 @@ impl<const N: usize> Tile<N> {
             }
             at += T::BYTES;
         }
-    }
-}
-
-/// Where one thread's slots of a part lie in the memory of one rank.
-pub(in super::super) struct Slots<const N: usize> {
-    address: [u64; N],
-    /// Whether one access moves the slot; not so those that the thread does not have.
-    is_whole: [bool; N],
-    /// Where the bytes of a thread's only slot start, and how many they are. Of more slots that is found out where one is
-    /// not whole, since registers would not do.
-    start: u64,
-    len_bytes: u64,
-}
-
-impl<const N: usize> Slots<N> {
-    /// Has all of it computed here, not where it is used, which may be later than there is time.
-    #[inline(always)]
-    pub(in super::super) fn now(mut self) -> Self {
-        for n in 0..N {
-            self.address[n] = ptx::mov_b64(self.address[n]);
-        }
-        if N == 1 {
-            self.start = ptx::mov_b64(self.start);
-            self.len_bytes = ptx::mov_b64(self.len_bytes);
-        }
-        self
     }
 }
