@@ -75,7 +75,10 @@ const MISMATCHED: [Row; 11] = [
     ),
     (
         "preferred_algorithm",
-        reduce_f32,
+        |comm, at, stream| {
+            comm.prefer(Some(Algorithm::Ll), None);
+            reduce_f32(comm, at, stream)
+        },
         |comm, at, stream| {
             comm.prefer(Some(Algorithm::TwoShotLdSt), None);
             reduce_f32(comm, at, stream)
