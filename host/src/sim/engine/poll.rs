@@ -4,8 +4,9 @@
 //! does nothing else that another thread could notice. What it computes meanwhile (a poll counter, a look at the clock)
 //! does not matter. Loops over up to [`WINDOW`] words are found.
 
-/// Loads that are remembered.
-const WINDOW: usize = 16;
+/// Loads that are remembered: of a loop that the compiler has unrolled eight times over two words, and of what such a loop
+/// looks at now and then.
+const WINDOW: usize = 32;
 
 /// A load and what it gave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +58,7 @@ impl PollTable {
     pub(crate) fn load(&mut self, pc: u32, address: u64, value: u64) {
         let seen = Seen { address, value, pc };
         let tag = seen.tag();
-        // No early exit: sixteen comparisons at once are faster than a search.
+        // No early exit: many comparisons at once are faster than a search.
         let known = self.tags.iter().fold(false, |known, &other| known | (other == tag));
         if known {
             self.repeats += 1;
