@@ -145,26 +145,27 @@ pub unsafe fn st_relaxed_sys_b128(address: u64, value: [u64; 2]) {
     }
 }
 
-/// As [`mov_b64`], 4 bytes.
-#[inline(always)]
-pub fn mov_b32(value: u32) -> u32 {
-    let moved: u32;
-    // SAFETY: moves one register to another.
-    unsafe {
-        asm!("mov.b32 {moved}, {value};", moved = out(reg32) moved, value = in(reg32) value, options(nostack, preserves_flags));
-    }
-    moved
+macro_rules! moves {
+    ($($(#[$doc:meta])* $name:ident = $mnemonic:literal $class:ident $type:ty;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $name(value: $type) -> $type {
+            let moved: $type;
+            // SAFETY: moves one register to another.
+            unsafe {
+                asm!(concat!($mnemonic, " {moved}, {value};"),
+                    moved = out($class) moved, value = in($class) value, options(nostack, preserves_flags));
+            }
+            moved
+        }
+    )*};
 }
 
-/// `mov.b64`, which stays where it stands: what it moves is computed before whatever follows.
-#[inline(always)]
-pub fn mov_b64(value: u64) -> u64 {
-    let moved: u64;
-    // SAFETY: moves one register to another.
-    unsafe {
-        asm!("mov.b64 {moved}, {value};", moved = out(reg64) moved, value = in(reg64) value, options(nostack, preserves_flags));
-    }
-    moved
+moves! {
+    /// `mov.b32`, which stays where it stands: what it moves is computed before whatever follows.
+    mov_b32 = "mov.b32" reg32 u32;
+    /// `mov.b64`, likewise.
+    mov_b64 = "mov.b64" reg64 u64;
 }
 
 macro_rules! multimem_loads {

@@ -122,7 +122,7 @@ impl<const N: usize> Tile<N> {
         if !self.is_ragged(&slots) {
             packs
         } else if N == 1 {
-            // With the units put together as they are loaded, the assembler makes do with the registers there are.
+            // In place of the whole slot's words: with both, as `end_load` has them, more registers are live.
             let mut pack = [0; 2];
             Self::load_only::<T>(part, &slots, team, |n, unit| put::<T>(&mut pack, n, unit));
             [pack; N]
