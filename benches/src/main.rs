@@ -6,7 +6,7 @@
 //! | [`machine`], [`memory`], [`team`], [`program`] | where it runs, and how |
 //! | [`processes`], [`link`] | one process for each rank |
 //! | [`data`], [`mod@reference`], [`check`], [`parallel`] | what must come out |
-//! | [`measure`], [`timer`], [`rates`] | what it took |
+//! | [`measure`], [`timer`], [`spin`], [`rates`] | what it took |
 //! | [`nccl`], [`rivals`] | what NCCL takes, beside it |
 //! | [`growth`], [`plot`] | the growth of vectors in device memory, and pictures |
 //! | [`tools`] | other measurements, and a picture |
@@ -35,6 +35,7 @@ mod reference;
 mod rivals;
 mod run;
 mod sizes;
+mod spin;
 mod table;
 mod team;
 mod timer;

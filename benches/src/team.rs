@@ -7,6 +7,7 @@ use crate::machine::places;
 use crate::memory::{self, Buffer, Memory};
 use crate::nccl::comms::{Part, Range as NcclRange};
 use crate::nccl::{Buffers, Nccl, Rivals};
+use crate::spin::Spinner;
 use anyhow::{Result, bail, ensure};
 use serde::{Serialize, de::DeserializeOwned};
 use std::num::NonZeroU32;
@@ -37,6 +38,8 @@ pub(crate) struct Team {
     rivals: Option<Rivals>,
     pub(crate) comms: Vec<Comm>,
     pub(crate) streams: Vec<Stream>,
+    /// What keeps each stream busy while work is launched behind.
+    pub(crate) spinners: Vec<Spinner>,
     inputs: Vec<Buffer>,
     outputs: Vec<Buffer>,
 }
@@ -81,11 +84,12 @@ impl Team {
             Some(link) => vec![Comm::init_rank_with(&devices[0], n_ranks, link.rank, &link.id, config)?],
         };
         let streams = devices.iter().map(Stream::new).collect::<symmem::Result<_>>()?;
+        let spinners = devices.iter().map(Spinner::new).collect::<symmem::Result<_>>()?;
         let inputs = memory::buffers(&comms, memory, input_bytes)?;
         let outputs = memory::buffers(&comms, memory, output_bytes)?;
         let first_rank = comms[0].rank();
         let machine = machine.clone();
-        Ok(Self { machine, first_rank, link, rivals: None, comms, streams, inputs, outputs })
+        Ok(Self { machine, first_rank, link, rivals: None, comms, streams, spinners, inputs, outputs })
     }
 
     /// Joins NCCL's communicators over the same devices and buffers.

@@ -5,6 +5,7 @@ use crate::check::Round;
 use crate::measure::{Mode, Settings};
 use crate::program::Program;
 use crate::rivals::Rival;
+use crate::spin;
 use crate::team::Team;
 use anyhow::Result;
 use std::time::{Duration, Instant};
@@ -14,6 +15,10 @@ use symmem::{Event, Stream};
 pub(crate) const REPETITIONS: usize = 5;
 /// Bound on the wait for an event behind work that has been waited for already.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
+/// What the launch of a graph takes on a slow host: up to 50 us were seen.
+const LAUNCH_NS: u64 = 60_000;
+/// Longest time that streams spin ahead of what is timed.
+const AHEAD_MAX_NS: u64 = 100_000_000;
 
 /// Several measurements of one thing.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -159,10 +164,15 @@ fn time_device(
     timer: &Timer,
     settings: &Settings,
 ) -> Result<Option<f64>> {
-    // The warm-up runs while what is timed is launched behind it, which hides how long the first launch takes.
+    // The warm-up runs while what is timed is launched behind it, which hides how long the first launch takes; of graphs
+    // every launch.
     warm_up(team, program, settings)?;
     if settings.replays > 0 {
         program.launch(team)?;
+    }
+    if settings.mode == Mode::Graph {
+        let n_launches = u64::from(settings.replays) * team.streams.len() as u64;
+        spin::all(&team.spinners, &team.streams, (n_launches * LAUNCH_NS).min(AHEAD_MAX_NS))?;
     }
     timer.start(&team.streams)?;
     program.launch_times(team, settings.replays.max(1))?;

@@ -132,7 +132,7 @@ const fn by_packets(from: usize, to: usize, size: Size) -> Step {
 
 /// All programs. Each operation reads what an earlier one wrote, and no host waits between them: one that ends too early
 /// shows in the next.
-pub(crate) const PROGRAMS: [Program; 10] = [
+pub(crate) const PROGRAMS: [Program; 11] = [
     Program {
         name: "chain",
         epoch: 0,
@@ -178,6 +178,16 @@ pub(crate) const PROGRAMS: [Program; 10] = [
             ragged(0, 1, Size::Large),
             ragged(1, 1, SMALL),
         ],
+    },
+    Program {
+        // Kernels have code of their own for shares of bytes, which the wrap must be crossed in as well.
+        name: "wrap_by_bytes",
+        epoch: NEAR_THE_END,
+        launched: Launched::OneByOne,
+        threads: 96,
+        is_checked: false,
+        repeats: 1,
+        steps: &[step(0, 1, SMALL), ragged(1, 0, Size::Large), ragged(0, 1, SMALL)],
     },
     Program {
         name: "graph",
@@ -258,7 +268,7 @@ pub(crate) const PROGRAMS: [Program; 10] = [
 
 /// The first so many programs are for all runs. Two take much longer, since the waits of kernels are long; one is for the
 /// kernels around a collective that is checked, one for the loops.
-pub(crate) const N_QUICK: usize = 6;
+pub(crate) const N_QUICK: usize = 7;
 /// The program in which kernels give up.
 pub(crate) const GIVING_UP: &Program = &PROGRAMS[N_QUICK];
 /// The program in which a kernel must not begin.

@@ -4,14 +4,13 @@ use super::Rows;
 use crate::cli::DeviceChoice;
 use crate::facts::{Facts, FactsRow};
 use crate::machine;
+use crate::spin::{self, Spinner};
 use crate::timer::Timer;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::path::PathBuf;
-use symmem::backend::{Backend, FunctionHandle, LaunchShape, ModuleHandle};
-use symmem::{Device, Machine, Stream};
+use symmem::Stream;
 
-const SPIN: &str = include_str!("../spin.ptx");
 /// Nanoseconds of the spins.
 const SPINS_NS: [u64; 4] = [10_000, 50_000, 200_000, 1_000_000];
 /// In front of each, so that what is timed is launched while its stream is busy.
@@ -53,25 +52,18 @@ struct Row<'a> {
     facts: FactsRow<'a>,
 }
 
-/// The kernel on one device, and a place for its answer.
-struct Spinner {
-    device: Device,
-    stream: Stream,
-    module: ModuleHandle,
-    function: FunctionHandle,
-    answer: u64,
-}
-
 pub(super) fn run(args: &Args) -> Result<()> {
     let (machine, n_ranks) = machine::open(args.device, Some(args.ranks), 1)?;
     let facts = Facts::of(&machine, (n_ranks, 1), None)?;
     let mut rows = Rows::open(args.json.as_deref())?;
-    let spinners = machine.devices(n_ranks)?.iter().map(Spinner::load).collect::<symmem::Result<Vec<_>>>()?;
+    let devices = machine.devices(n_ranks)?;
+    let streams = devices.iter().map(Stream::new).collect::<symmem::Result<Vec<_>>>()?;
+    let spinners = devices.iter().map(Spinner::new).collect::<symmem::Result<Vec<_>>>()?;
     println!("# {n_ranks} devices, machine {}, {}", facts.machine, facts.devices());
     println!("{:>10} {:>12} {:>12}", "asked/us", "spun/us", "timed/us");
     let mut n_wrong = 0;
     for spin_ns in SPINS_NS {
-        let (spun_us, time_us) = measure(&spinners, spin_ns)?;
+        let (spun_us, time_us) = measure(&spinners, &streams, spin_ns)?;
         let asked_us = spin_ns as f64 / 1e3;
         let time = time_us.map_or("-".to_owned(), |us| format!("{us:.2}"));
         println!("{asked_us:>10.0} {spun_us:>12.2} {time:>12}");
@@ -91,54 +83,16 @@ fn is_wrong(asked_us: f64, spun_us: f64, time_us: Option<f64>) -> bool {
 }
 
 /// Spins on all devices at once: the longest that a kernel saw, and what the timer says, in microseconds.
-fn measure(spinners: &[Spinner], spin_ns: u64) -> Result<(f64, Option<f64>)> {
-    let streams: Vec<_> = spinners.iter().map(|spinner| spinner.stream.clone()).collect();
-    let timer = Timer::new(&streams)?;
-    spinners.iter().try_for_each(|spinner| spinner.spin(AHEAD_NS))?;
-    timer.start(&streams)?;
-    spinners.iter().try_for_each(|spinner| spinner.spin(spin_ns))?;
-    timer.stop(&streams)?;
+fn measure(spinners: &[Spinner], streams: &[Stream], spin_ns: u64) -> Result<(f64, Option<f64>)> {
+    let timer = Timer::new(streams)?;
+    spin::all(spinners, streams, AHEAD_NS)?;
+    timer.start(streams)?;
+    spin::all(spinners, streams, spin_ns)?;
+    timer.stop(streams)?;
     streams.iter().try_for_each(Stream::synchronize)?;
     let spun = spinners.iter().map(Spinner::spun_ns).collect::<symmem::Result<Vec<_>>>()?;
     let spun_ns = spun.into_iter().max().context("no device spun")?;
     Ok((spun_ns as f64 / 1e3, timer.slowest_us()?))
-}
-
-impl Spinner {
-    fn load(device: &Device) -> symmem::Result<Self> {
-        let backend = seam(device.machine());
-        let module = backend.module_load(device.index(), SPIN, "spin")?;
-        let function = backend.function(module, "spin")?;
-        let answer = backend.mem_alloc(device.index(), 8)?;
-        Ok(Self { device: device.clone(), stream: Stream::new(device)?, module, function, answer })
-    }
-
-    fn spin(&self, time_ns: u64) -> symmem::Result<()> {
-        let shape = LaunchShape { blocks: 1, threads: 1, shared_bytes: 0, waits_itself: false };
-        let argument = [self.answer.to_le_bytes(), time_ns.to_le_bytes()].concat();
-        seam(self.device.machine()).launch(self.stream.handle(), self.function, shape, &argument)
-    }
-
-    fn spun_ns(&self) -> symmem::Result<u64> {
-        let mut bytes = [0; 8];
-        seam(self.device.machine()).read(self.device.index(), self.answer, &mut bytes)?;
-        Ok(u64::from_le_bytes(bytes))
-    }
-}
-
-impl Drop for Spinner {
-    fn drop(&mut self) {
-        let backend = seam(self.device.machine());
-        let freed = backend.mem_free(self.device.index(), self.answer);
-        if let Err(error) = freed.and_then(|()| backend.module_unload(self.module)) {
-            eprintln!("symmem-bench: {error}");
-        }
-    }
-}
-
-fn seam(machine: &Machine) -> &dyn Backend {
-    // SAFETY: a spinner passes handles and memory of its own, which live until it is dropped.
-    unsafe { machine.raw_backend() }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! All-gather `ce`: copy engines move the data, and this kernel, one block, is the barrier before and behind them. The
-//! host launches it, a copy to each rank, and it again.
+//! host launches it, a copy to each rank, and it again. Out of place, the copy to the rank's own output goes beside the
+//! others, in a stream that is forked from theirs and joined again.
 //!
 //! ```text
 //!   kernel                        every rank's output may be written
@@ -15,8 +16,9 @@
 //!
 //! Ordering: what a rank did with its output in earlier work on the stream happens before its arrival at the first
 //! barrier, hence before the end of every rank's first kernel and the copies behind it. Each rank's copies end before its
-//! second kernel begins, since work of one stream is done in order, hence before its arrival at the second barrier. No
-//! launch here may be early: only kernels wait by themselves for what is before them, copies do not.
+//! second kernel begins, which comes behind them in their streams, hence before its arrival at the second barrier. No
+//! launch here may be early: only kernels wait by themselves for what is before them, copies do not. Nor do they know that
+//! the first kernel gave up: where a peer does not come, its output is written all the same.
 
 use crate::abi::{CollectiveArgs, STEP_BARRIER_COPIES};
 use crate::barrier::Barrier;

@@ -217,19 +217,22 @@ impl Comm {
         }
     }
 
-    /// A barrier, a copy of the input to each rank, a barrier.
+    /// A barrier, a copy of the input to each peer, a barrier; beside the copies, one to the rank's own output.
     fn launch_copies(&self, call: &Call<'_>, plan: &Plan, args: &CollectiveArgs) -> Result<()> {
-        let backend = self.device().machine().backend();
-        let barrier = || self.kernels().launch_in_order(plan.kernel, call.stream, plan.shape, args);
+        let (stream, rank, n_ranks) = (call.stream, self.rank(), self.n_ranks());
+        let barrier = || self.kernels().launch_in_order(plan.kernel, stream, plan.shape, args);
         let at = |rank, offset| self.space().address(rank, FlatOffset::new(offset));
-        let from = at(self.rank(), args.input_offset);
-        let output_offset = args.output_offset + u64::from(self.rank()) * args.len_bytes;
+        let from = at(rank, args.input_offset);
+        let to = |to_rank| at(to_rank, args.output_offset + u64::from(rank) * args.len_bytes);
+        let copy = |stream: &Stream, to| {
+            self.device().machine().backend().stream_copy(stream.handle(), from, to, args.len_bytes)
+        };
+        let to_peers = || (1..n_ranks).try_for_each(|distance| copy(stream, to((rank + distance) % n_ranks)));
         barrier()?;
-        for distance in 0..self.n_ranks() {
-            let to = at((self.rank() + distance) % self.n_ranks(), output_offset);
-            if to != from {
-                backend.stream_copy(call.stream.handle(), from, to, args.len_bytes)?;
-            }
+        if to(rank) == from {
+            to_peers()?;
+        } else {
+            self.forks().beside(stream, |beside| copy(beside, to(rank)), to_peers)?;
         }
         barrier()
     }

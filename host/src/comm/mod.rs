@@ -3,6 +3,7 @@
 pub(crate) mod bootstrap;
 mod config;
 mod devices;
+mod fork;
 mod group;
 mod identity;
 mod init;
@@ -35,13 +36,14 @@ use crate::stream::Stream;
 use crate::symmetric::{FlatOffset, Found, Multicast, SymmetricSpace, WindowInner};
 use crate::{Error, ErrorKind, Result};
 use crossbeam::channel::Receiver;
+use fork::Forks;
 use init::Process;
-use operations::Kept;
+use operations::{Touched, keep};
 use record::Record;
 use rendezvous::Rendezvous;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use symmem_device::kernels::Algorithm;
 use worker::{Shared, Started};
@@ -72,6 +74,7 @@ pub struct Comm {
     last_plan: Option<(Asked, Plan)>,
     /// How often one kernel does each collective, if it does so again and again.
     pub(crate) repeats: Option<NonZeroU32>,
+    forks: Mutex<Forks>,
     // From here on in the order in which it must go: worker, kernels, record, space, memory of all ranks.
     worker: Worker,
     shared: Arc<Shared>,
@@ -142,6 +145,7 @@ impl Comm {
             poisoned: None,
             last_plan: None,
             repeats: None,
+            forks: Mutex::default(),
             worker,
             shared,
             kernels: ready.kernels,
@@ -295,12 +299,16 @@ impl Comm {
 
     /// What a graph keeps of an operation on these windows.
     pub(crate) fn kept(&self, windows: &[&Arc<WindowInner>]) -> Token {
-        let released = self.device().machine().released();
-        Kept::token(released, windows, &self.kernels, &self.record, &self.process)
+        let touched = Touched::new(windows, &self.kernels, &self.record, &self.process);
+        keep(self.device().machine().released(), touched)
     }
 
-    pub(crate) fn order(&self) -> std::sync::MutexGuard<'_, StreamOrder> {
+    pub(crate) fn order(&self) -> MutexGuard<'_, StreamOrder> {
         lock(&self.shared.order)
+    }
+
+    pub(crate) fn forks(&self) -> MutexGuard<'_, Forks> {
+        lock(&self.forks)
     }
 
     /// Whether there are ranks that this process's group does not drive.

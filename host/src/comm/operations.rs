@@ -31,47 +31,49 @@ impl Operations<'_> {
     }
 }
 
-/// What the kernels of a captured operation touch. A graph keeps it, and may be launched as long as all ranks' graphs
-/// live.
+/// What a graph keeps until it has gone.
 #[derive(Debug)]
-pub(crate) struct Kept {
+struct Kept<T: Send + Sync + 'static> {
     released: Arc<Released>,
-    held: Option<Box<Held>>,
+    held: Option<Box<T>>,
 }
 
-/// Held for its destructors.
+/// A token that holds `held`, and hands it over when the graph has gone.
+pub(crate) fn keep<T: Send + Sync + 'static>(released: &Arc<Released>, held: T) -> Token {
+    Token::new(Kept { released: released.clone(), held: Some(Box::new(held)) })
+}
+
+/// On whatever thread the machine likes: only a queue is touched.
+impl<T: Send + Sync + 'static> Drop for Kept<T> {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.released.push(held);
+        }
+    }
+}
+
+/// What the kernels of a captured operation touch, held for its destructors. Its graph may be launched as long as all ranks'
+/// graphs live.
 #[derive(Debug)]
-struct Held {
+pub(crate) struct Touched {
     _windows: Vec<Arc<WindowInner>>,
     _kernels: Arc<Kernels>,
     _record: Arc<Record>,
     _process: Arc<Process>,
 }
 
-impl Kept {
-    /// A token that holds all of it, and hands it over when the graph has gone.
-    pub(crate) fn token(
-        released: &Arc<Released>,
+impl Touched {
+    pub(crate) fn new(
         windows: &[&Arc<WindowInner>],
         kernels: &Arc<Kernels>,
         record: &Arc<Record>,
         process: &Arc<Process>,
-    ) -> Token {
-        let held = Held {
+    ) -> Self {
+        Self {
             _windows: windows.iter().copied().cloned().collect(),
             _kernels: kernels.clone(),
             _record: record.clone(),
             _process: process.clone(),
-        };
-        Token::new(Self { released: released.clone(), held: Some(Box::new(held)) })
-    }
-}
-
-/// On whatever thread the machine likes: only a queue is touched.
-impl Drop for Kept {
-    fn drop(&mut self) {
-        if let Some(held) = self.held.take() {
-            self.released.push(held);
         }
     }
 }

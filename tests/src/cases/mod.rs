@@ -4,6 +4,7 @@ mod bad_input;
 mod bounded_waits;
 mod capture_rules;
 mod checked_calls;
+mod copies;
 mod deregistration;
 mod determinism;
 mod epochs;
@@ -42,6 +43,7 @@ pub(crate) fn all(extent: Extent, gpus: u32) -> Vec<Case> {
         epochs::cases(),
         graphs::cases(),
         checked_calls::cases(),
+        copies::cases(),
         streams::cases(),
         timers::cases(),
         bounded_waits::cases(),

@@ -123,7 +123,9 @@ fn small_goes_in_one_hop_and_large_by_parts() {
         (Collective::AllReduce, 1 << 20, Dtype::I32, Algorithm::Ll128),
         (Collective::AllReduce, 1 << 20, Dtype::U64, Algorithm::Ll),
         (Collective::AllReduce, 1 << 29, Dtype::F32, Algorithm::TwoShotPush),
-        (Collective::ReduceScatter, 1 << 29, Dtype::F64, Algorithm::Push),
+        (Collective::ReduceScatter, 1 << 29, Dtype::F64, Algorithm::Sentinel),
+        (Collective::ReduceScatter, 1 << 24, Dtype::I32, Algorithm::Ld),
+        (Collective::ReduceScatter, 1 << 29, Dtype::I32, Algorithm::Push),
         (Collective::AllGather, 1 << 20, Dtype::U8, Algorithm::Sentinel),
         (Collective::AllGather, 1 << 29, Dtype::U8, Algorithm::St),
     ] {
