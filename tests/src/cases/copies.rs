@@ -20,11 +20,6 @@ fn config() -> CommConfig {
     CommConfig { algorithm: Some(Algorithm::Ce), ..unchecked() }
 }
 
-/// Input and outputs on each rank.
-fn windows(rig: &Rig) -> Result<(Vec<Window<f32>>, [Vec<Window<f32>>; 2])> {
-    Ok((rig.alloc(COUNT)?, [rig.alloc(COUNT * N_RANKS)?, rig.alloc(COUNT * N_RANKS)?]))
-}
-
 fn gathered(output: &Window<f32>, values: [f32; N_RANKS]) -> Result<()> {
     let (expected, found) = (values.map(|value| [value; COUNT]).concat(), output.to_vec()?);
     ensure!(
@@ -39,7 +34,7 @@ fn gathered(output: &Window<f32>, values: [f32; N_RANKS]) -> Result<()> {
 /// What comes next in the stream is behind all copies: eager, and in a graph.
 fn before_their_input_is_written(context: &Context) -> Result<()> {
     let mut rig = Rig::with(&context.machine()?, N_RANKS as u32, &config())?;
-    let (mut input, [mut output, _]) = windows(&rig)?;
+    let (mut input, mut output) = (rig.alloc(COUNT)?, rig.alloc(COUNT * N_RANKS)?);
     let mut value = 1.0;
     for turn in 0..6 {
         for (rank, input) in input.iter_mut().enumerate() {
@@ -65,7 +60,8 @@ fn captures_at_once(context: &Context) -> Result<()> {
     let mut rig = Rig::with(&context.machine()?, N_RANKS as u32, &config())?;
     let others =
         rig.comms.iter().map(|comm| Stream::new(comm.device())).collect::<symmem::Result<Vec<_>>>()?;
-    let (mut input, [mut first, mut second]) = windows(&rig)?;
+    let mut input = rig.alloc(COUNT)?;
+    let (mut first, mut second) = (rig.alloc(COUNT * N_RANKS)?, rig.alloc(COUNT * N_RANKS)?);
     let mut graphs: [Vec<GraphExec>; 2] = Default::default();
     rig.each(|comm, stream| {
         let rank = comm.rank() as usize;
