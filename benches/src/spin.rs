@@ -20,9 +20,11 @@ impl Spinner {
     pub(crate) fn new(device: &Device) -> symmem::Result<Self> {
         let backend = seam(device.machine());
         let module = backend.module_load(device.index(), SPIN, "spin")?;
-        let function = backend.function(module, "spin")?;
-        let answer = backend.mem_alloc(device.index(), 8)?;
-        Ok(Self { device: device.clone(), module, function, answer })
+        let found = backend.function(module, "spin");
+        match found.and_then(|function| Ok((function, backend.mem_alloc(device.index(), 8)?))) {
+            Ok((function, answer)) => Ok(Self { device: device.clone(), module, function, answer }),
+            Err(error) => Err(backend.module_unload(module).err().unwrap_or(error)),
+        }
     }
 
     /// Keeps a stream of its device busy until the device's clock has gone on by `time_ns`.

@@ -164,15 +164,15 @@ fn time_device(
     timer: &Timer,
     settings: &Settings,
 ) -> Result<Option<f64>> {
-    // The warm-up runs while what is timed is launched behind it, which hides how long the first launch takes; of graphs
-    // every launch.
+    if settings.mode == Mode::Graph {
+        let n_launches = u64::from(settings.replays + 1) * team.streams.len() as u64;
+        spin::all(&team.spinners, &team.streams, (n_launches * LAUNCH_NS).min(AHEAD_MAX_NS))?;
+    }
+    // The warm-up brings the ranks in step, and runs while what is timed is launched behind it, which hides how long the
+    // first launch takes; of graphs, since streams spin before, every launch.
     warm_up(team, program, settings)?;
     if settings.replays > 0 {
         program.launch(team)?;
-    }
-    if settings.mode == Mode::Graph {
-        let n_launches = u64::from(settings.replays) * team.streams.len() as u64;
-        spin::all(&team.spinners, &team.streams, (n_launches * LAUNCH_NS).min(AHEAD_MAX_NS))?;
     }
     timer.start(&team.streams)?;
     program.launch_times(team, settings.replays.max(1))?;

@@ -33,8 +33,8 @@ pub(crate) struct Outcome {
 }
 
 /// A step through all combinations that has no factor in common with their number, so that few seeds already meet each
-/// program, each kind of schedule and each probe.
-const STRIDE: u64 = 7;
+/// program, each kind of schedule and each probe, and pairs of the latter two.
+const STRIDE: u64 = 25;
 
 impl Campaign {
     /// The run of a kernel at `n_ranks` with that seed.
@@ -144,4 +144,50 @@ pub(crate) fn in_parallel<T: Sync, S: Default, R: Send>(
         drop(sender);
         results.iter().for_each(|(index, result)| take(&items[index], result));
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::ProbeChoice;
+    use clap::ValueEnum;
+    use std::collections::BTreeSet;
+
+    fn campaign(kinds: &[KindChoice], probe: ProbeChoice) -> Campaign {
+        Campaign { ranks: vec![2], seeds: 0, kinds: kinds.to_vec(), probes: probe.probes() }
+    }
+
+    /// Programs, kinds and probes of the first `n` seeds.
+    fn runs(campaign: &Campaign, n: usize) -> Vec<[String; 3]> {
+        let of = |seed| {
+            let run = campaign.run("kernel", 2, seed);
+            let schedule = run.schedule.to_string();
+            let kind = schedule.split(':').next().expect("a name").to_owned();
+            [run.program, kind, format!("{:?}", run.probe)]
+        };
+        (0..n as u64).map(of).collect()
+    }
+
+    #[test]
+    fn as_many_seeds_as_combinations_meet_each_once() {
+        let all = KindChoice::value_variants();
+        for n_kinds in 1..=all.len() {
+            for &probe in ProbeChoice::value_variants() {
+                let n = N_QUICK * n_kinds * probe.probes().len();
+                let met: BTreeSet<_> = runs(&campaign(&all[..n_kinds], probe), n).into_iter().collect();
+                assert_eq!(met.len(), n, "{n_kinds} kinds, {probe:?}");
+            }
+        }
+    }
+
+    /// With the three kinds and two probes that are used by default.
+    #[test]
+    fn few_seeds_meet_each_program_and_each_kind_with_each_probe() {
+        let campaign = campaign(&KindChoice::value_variants()[..3], ProbeChoice::Both);
+        let programs: BTreeSet<_> =
+            runs(&campaign, N_QUICK).into_iter().map(|[program, ..]| program).collect();
+        let pairs: BTreeSet<_> =
+            runs(&campaign, 6).into_iter().map(|[_, kind, probe]| (kind, probe)).collect();
+        assert_eq!((programs.len(), pairs.len()), (N_QUICK, 6));
+    }
 }

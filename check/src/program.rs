@@ -187,7 +187,7 @@ pub(crate) const PROGRAMS: [Program; 11] = [
         threads: 96,
         is_checked: false,
         repeats: 1,
-        steps: &[step(0, 1, SMALL), ragged(1, 0, Size::Large), ragged(0, 1, SMALL)],
+        steps: &[step(0, 1, SMALL), ragged(1, 0, Size::Large), ragged(0, 1, Size::Large)],
     },
     Program {
         name: "graph",

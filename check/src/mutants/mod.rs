@@ -35,7 +35,7 @@ const SM: u32 = 90;
 const RANKS: [u32; 2] = [2, 3];
 /// Runs of a mutant at each number of ranks, unless they are asked for: every program under every kind of schedule and
 /// every probe, twice.
-const SEEDS: u64 = 72;
+const SEEDS: u64 = 84;
 
 /// Runs of a mutant of what happens when a wait comes to its end, at each number of ranks.
 const SEEDS_OF_WAITS: u64 = 6;

@@ -78,8 +78,8 @@ named! {
         StMc = "st_mc",
         /// The switch reduces what each owner loads, between two multicast barriers.
         LdMc = "ld_mc",
-        /// Copy engines move the share to every rank, between two kernels that are barriers; they take no multiprocessor. A
-        /// copy does not know that a wait of the kernel before it ended in an error: it writes all the same.
+        /// Copy engines move the share to every rank, between two kernels of one block that are barriers. A copy does not
+        /// know that a wait of the kernel before it ended in an error: it writes all the same.
         Ce = "ce",
     }
 

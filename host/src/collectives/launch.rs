@@ -4,6 +4,7 @@ use super::check::{Moves, Signature};
 use super::cut::cut;
 use super::looped::Repeated;
 use super::plan::{Plan, form_of};
+use crate::backend::CaptureState;
 use crate::comm::Comm;
 use crate::machine::Device;
 use crate::stream::Stream;
@@ -228,13 +229,20 @@ impl Comm {
             self.device().machine().backend().stream_copy(stream.handle(), from, to, args.len_bytes)
         };
         let to_peers = || (1..n_ranks).try_for_each(|distance| copy(stream, to((rank + distance) % n_ranks)));
+        let is_captured = stream.capture_state()? != CaptureState::None;
+        let mut forks = self.forks();
+        let fork = if to(rank) == from { None } else { Some(forks.of(stream)?) };
+        let copies = || match fork {
+            Some(fork) => fork.beside(stream, |beside| copy(beside, to(rank)), to_peers),
+            None => to_peers(),
+        };
         barrier()?;
-        if to(rank) == from {
-            to_peers()?;
-        } else {
-            self.forks().beside(stream, |beside| copy(beside, to(rank)), to_peers)?;
+        let done = copies().and_then(|()| barrier());
+        // Peers wait in the second barrier by now, which must not meet the first one of another call.
+        if done.is_err() && !is_captured {
+            self.abort();
         }
-        barrier()
+        done
     }
 
     /// As [`Self::launch`], by addresses in windows. Arrays without elements may be without memory, too.

@@ -7,9 +7,35 @@ use crate::stream::{Event, Stream};
 
 /// A stream for work beside another's, and the event that orders them.
 #[derive(Debug)]
-struct Fork {
+pub(crate) struct Fork {
     stream: Stream,
     event: Event,
+}
+
+impl Fork {
+    fn new(stream: &Stream) -> Result<Self> {
+        let device = stream.device();
+        Ok(Self { stream: Stream::new(device)?, event: Event::new(device)? })
+    }
+
+    /// Puts `beside` into the fork of `stream`, and `work`, which goes to `stream` itself, beside it. What comes into `stream`
+    /// later is behind both, also where one of them fails.
+    ///
+    /// # Errors
+    ///
+    /// What either returns, and what the machine answers.
+    pub(crate) fn beside(
+        &self,
+        stream: &Stream,
+        beside: impl FnOnce(&Stream) -> Result<()>,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        self.event.record(stream)?;
+        self.stream.wait_event(&self.event)?;
+        let done = beside(&self.stream).and_then(|()| work());
+        let joined = self.event.record(&self.stream).and_then(|()| stream.wait_event(&self.event));
+        done.and(joined)
+    }
 }
 
 /// Those of a communicator, made when they are needed: one for all eager operations, one for each capture in progress.
@@ -17,42 +43,30 @@ struct Fork {
 pub(crate) struct Forks(Vec<Fork>);
 
 impl Forks {
-    /// Puts `beside` into a stream of its own, and `work`, which goes to `stream`, beside it. What comes into `stream` later
-    /// is behind both, also where one of them fails. A capture keeps the fork until its graph has gone: a stream that is
-    /// destroyed while it takes part breaks the capture.
+    /// One that no other capture has: a stream that was drawn into a capture is part of it until that ends (CUDA driver API
+    /// 6.18, `cuStreamBeginCapture`). A capture keeps it until its graph has gone: the capture would break if the stream were
+    /// destroyed in it.
     ///
     /// # Errors
     ///
-    /// What either returns, and what the machine answers.
-    pub(crate) fn beside(
-        &mut self,
-        stream: &Stream,
-        beside: impl FnOnce(&Stream) -> Result<()>,
-        work: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
-        let fork = self.free_for(stream)?;
-        if stream.capture_state()? != CaptureState::None {
-            stream.capture_retain(keep(stream.device().machine().released(), fork.stream.clone()))?;
-        }
-        fork.event.record(stream)?;
-        fork.stream.wait_event(&fork.event)?;
-        let done = beside(&fork.stream).and_then(|()| work());
-        let joined = fork.event.record(&fork.stream).and_then(|()| stream.wait_event(&fork.event));
-        done.and(joined)
-    }
-
-    /// One that no other capture has: a stream that was drawn into a capture is part of it until that ends (CUDA driver API
-    /// 6.18, `cuStreamBeginCapture`).
-    fn free_for(&mut self, stream: &Stream) -> Result<&Fork> {
+    /// What the machine answers.
+    pub(crate) fn of(&mut self, stream: &Stream) -> Result<&Fork> {
         let own = stream.capture_state()?;
-        for index in 0..self.0.len() {
-            let state = self.0[index].stream.capture_state()?;
+        let mut free = None;
+        for (index, fork) in self.0.iter().enumerate() {
+            let state = fork.stream.capture_state()?;
             if state == CaptureState::None || state == own {
-                return Ok(&self.0[index]);
+                free = Some(index);
+                break;
             }
         }
-        let device = stream.device();
-        self.0.push(Fork { stream: Stream::new(device)?, event: Event::new(device)? });
-        Ok(&self.0[self.0.len() - 1])
+        if free.is_none() {
+            self.0.push(Fork::new(stream)?);
+        }
+        let fork = &self.0[free.unwrap_or(self.0.len() - 1)];
+        if own != CaptureState::None {
+            stream.capture_retain(keep(stream.device().machine().released(), fork.stream.clone()))?;
+        }
+        Ok(fork)
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use symmem::sim::OnStall;
-use symmem::{Comm, CommConfig, Dtype, Op, Window};
+use symmem::{Algorithm, Comm, CommConfig, Dtype, Op, Stream, Window};
 
 const N_RANKS: u32 = 3;
 /// The ranks, and their devices, on which calls fail: in a brief run the first of them. Rank 0 decides offsets.
@@ -44,6 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
         ("register", Phase { is_forgiven: true, ..phase(register) }),
         ("prepare", Phase { is_forgiven: true, ..phase(prepare) }),
         ("collective", phase(collective)),
+        ("copies", phase(copies)),
         ("deregister", Phase { is_forgiven: true, ..phase(deregister) }),
         ("teardown", phase(teardown)),
     ];
@@ -90,6 +91,23 @@ impl Scene {
         };
         let ranks = comms.iter_mut().zip(&mut self.windows).enumerate();
         let launched: Answers = ranks.map(|(rank, (comm, window))| launch(rank, comm, window)).collect();
+        let waited = comms.iter_mut().zip(streams.iter()).map(|(comm, stream)| comm.synchronize(stream));
+        let waited: Answers = waited.collect();
+        launched.into_iter().zip(waited).map(|(launched, waited)| launched.and(waited)).collect()
+    }
+
+    /// One all-gather on each rank by copy engines, from the front of the window to what is behind it.
+    fn gather(&mut self) -> Answers {
+        let Rig { comms, streams } = &mut self.rig;
+        let launch = |comm: &mut Comm, window: &Window<f32>, stream: &Stream| {
+            let (at, count) = (window.address(), COUNT as u64 / 4);
+            comm.prefer(Some(Algorithm::Ce), None);
+            let launched = comm.all_gather_at(at, at + count * 4, count, Dtype::F32, stream);
+            comm.prefer(None, None);
+            launched
+        };
+        let ranks = comms.iter_mut().zip(&self.windows).zip(streams.iter());
+        let launched: Answers = ranks.map(|((comm, window), stream)| launch(comm, window, stream)).collect();
         let waited = comms.iter_mut().zip(streams.iter()).map(|(comm, stream)| comm.synchronize(stream));
         let waited: Answers = waited.collect();
         launched.into_iter().zip(waited).map(|(launched, waited)| launched.and(waited)).collect()
@@ -254,6 +272,23 @@ fn collective(_: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
         }
     }
     Ok(scene.rig.comms.iter().map(|_| Ok(())).collect())
+}
+
+/// As [`collective`], by copy engines: several calls make one operation. Behind them one by a kernel leaves the sums.
+fn copies(_: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
+    let scene = set_up(scene)?;
+    let mut answers: Answers = scene.rig.comms.iter().map(|_| Ok(())).collect();
+    let mut n_left = 2;
+    while n_left > 0 {
+        let gathered = scene.gather();
+        let is_first = answers.iter().all(Result::is_ok);
+        answers = answers.into_iter().zip(gathered).map(|(answer, next)| answer.and(next)).collect();
+        n_left = if is_first && answers.iter().any(Result::is_err) { 1 } else { n_left - 1 };
+    }
+    if answers.iter().all(Result::is_ok) {
+        return Ok(scene.reduce());
+    }
+    Ok(answers)
 }
 
 /// Drops the window and allocates another, in which step the first is unmapped.
