@@ -55,7 +55,8 @@ pub(super) fn cases() -> Vec<Case> {
         };
         Case::new(format!("faults::{name}"), N_RANKS, run).runs_on(RunsOn::SimAlone)
     };
-    phases.map(case).into()
+    let halfway = Case::new("faults::halfway_through_copies", N_RANKS, halfway).runs_on(RunsOn::SimAlone);
+    phases.map(case).into_iter().chain([halfway]).collect()
 }
 
 /// A communicator that has worked, a window, and memory of the caller's on each rank.
@@ -96,18 +97,11 @@ impl Scene {
         launched.into_iter().zip(waited).map(|(launched, waited)| launched.and(waited)).collect()
     }
 
-    /// One all-gather on each rank by copy engines, from the front of the window to what is behind it.
+    /// One all-gather on each rank by copy engines; gives each rank's answer.
     fn gather(&mut self) -> Answers {
         let Rig { comms, streams } = &mut self.rig;
-        let launch = |comm: &mut Comm, window: &Window<f32>, stream: &Stream| {
-            let (at, count) = (window.address(), COUNT as u64 / 4);
-            comm.prefer(Some(Algorithm::Ce), None);
-            let launched = comm.all_gather_at(at, at + count * 4, count, Dtype::F32, stream);
-            comm.prefer(None, None);
-            launched
-        };
         let ranks = comms.iter_mut().zip(&self.windows).zip(streams.iter());
-        let launched: Answers = ranks.map(|((comm, window), stream)| launch(comm, window, stream)).collect();
+        let launched: Answers = ranks.map(|((comm, window), stream)| gather(comm, window, stream)).collect();
         let waited = comms.iter_mut().zip(streams.iter()).map(|(comm, stream)| comm.synchronize(stream));
         let waited: Answers = waited.collect();
         launched.into_iter().zip(waited).map(|(launched, waited)| launched.and(waited)).collect()
@@ -128,14 +122,19 @@ impl Scene {
     }
 }
 
+/// A machine on which waits end.
+fn faulty(context: &Context) -> Result<(Host, Arc<Faulty>)> {
+    context.faulty_machine(|sim| {
+        sim.on_stall = OnStall::AdvanceClock;
+        sim.stall_grace_ms = 5;
+        sim.stall_polls = 512;
+    })
+}
+
 fn each_call(context: &Context, rank: u32, phase: Phase) -> Result<()> {
     let n_fds = open_fds()?;
     let once = |n_before| -> Result<(bool, Vec<&'static str>)> {
-        let (machine, faulty) = context.faulty_machine(|sim| {
-            sim.on_stall = OnStall::AdvanceClock;
-            sim.stall_grace_ms = 5;
-            sim.stall_polls = 512;
-        })?;
+        let (machine, faulty) = faulty(context)?;
         let fired = one_call(context, (&machine, &faulty), (rank, n_before), phase)
             .with_context(|| format!("rank {rank}, the fault after {n_before} calls"))?;
         let seen = faulty.watch().seen();
@@ -261,6 +260,15 @@ fn prepare(_: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
     Ok(set_up(scene)?.rig.prepare(&[Dtype::F32], &[Op::Max, Op::Min]))
 }
 
+/// An all-gather by copy engines, from the front of the window to what is behind it.
+fn gather(comm: &mut Comm, window: &Window<f32>, stream: &Stream) -> symmem::Result<()> {
+    let (at, count) = (window.address(), COUNT as u64 / 4);
+    comm.prefer(Some(Algorithm::Ce), None);
+    let launched = comm.all_gather_at(at, at + count * 4, count, Dtype::F32, stream);
+    comm.prefer(None, None);
+    launched
+}
+
 /// Two operations, and one more after a fault: whoever did not hear of it in one hears of it in the next.
 fn collective(_: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
     let scene = set_up(scene)?;
@@ -289,6 +297,30 @@ fn copies(_: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
         return Ok(scene.reduce());
     }
     Ok(answers)
+}
+
+/// A copy fails to start when its rank has met its peers already. A second try may not meet them where they wait for the end
+/// of the first, or they would go on without that rank's share.
+fn halfway(context: &Context) -> Result<()> {
+    let (machine, faulty) = faulty(context)?;
+    let mut scene = Scene::new(&machine)?;
+    let error = Fault::out_of_memory();
+    faulty.watch().arm(Fault { call: Some("stream_copy"), device: Some(1), n_before: 0, error });
+    let stream = scene.rig.streams[1].clone();
+    for _ in 0..2 {
+        let tried = gather(&mut scene.rig.comms[1], &scene.windows[1], &stream);
+        ensure!(tried.is_err(), "the copy was refused, or the communicator has ended");
+    }
+    ensure!(faulty.watch().disarm().is_some(), "no copy was asked for");
+    for rank in [0, 2] {
+        let (comm, stream) = (&mut scene.rig.comms[rank], &scene.rig.streams[rank]);
+        gather(comm, &scene.windows[rank], stream)?;
+    }
+    for rank in 0..N_RANKS as usize {
+        let told = scene.rig.comms[rank].synchronize(&scene.rig.streams[rank]);
+        ensure!(told.is_err(), "rank {rank} went on");
+    }
+    Ok(())
 }
 
 /// Drops the window and allocates another, in which step the first is unmapped.
