@@ -1,7 +1,8 @@
 //! Symmetric memory and low-latency NVLink collectives.
 //!
 //! A [`Machine`] has devices; a [`Comm`] joins some of them; [`Comm::alloc`] gives every rank memory that all ranks see
-//! at the same offset, a [`Window`]; [`Comm::all_reduce`] and its kin work on windows, one kernel a call.
+//! at the same offset, a [`Window`]; [`Comm::all_reduce`] and its kin work on windows, one kernel a call (by
+//! copy engines two, with copies between).
 //!
 //! | module | what |
 //! |---|---|

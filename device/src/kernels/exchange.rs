@@ -3,11 +3,11 @@
 //! Where an epoch has many tiles, each is sent before the one ahead of it is received:
 //!
 //! ```text
-//!   send 0 │ send 1, turn, receive 0 │ send 2, receive 1 │ … │ receive the last
+//!   send 0 │ send 1, save, receive 0 │ send 2, receive 1 │ … │ receive the last
 //! ```
 //!
-//! So the link does not idle while a tile is folded. Nothing but the data themselves makes a thread wait: neither do
-//! threads of a block wait for each other inside an epoch, nor has one tile slots of another.
+//! So the link does not idle while a tile is folded. Nothing but the data themselves makes a thread wait, and once, behind
+//! the first sends of the last epoch, the other threads of its block (`save`); no tile has slots of another.
 
 #![expect(
     clippy::needless_range_loop,

@@ -10,9 +10,9 @@
 //!   kernel                        every rank's output is complete
 //! ```
 //!
-//! Three hops and the starts of as many pieces of work, which is long; S·(n−1) bytes per rank for a share of S bytes, by
-//! engines that take no multiprocessor from others. The barrier's epoch lives in device memory, so that a graph of kernels
-//! and copies may be replayed.
+//! Three hops and the starts of as many pieces of work, copies to peers one behind the other, which is long; S·(n−1) bytes
+//! per rank for a share of S bytes, by engines that take no multiprocessor from others. The barrier's epoch lives in device
+//! memory, so that a graph of kernels and copies may be replayed.
 //!
 //! Ordering: what a rank did with its output in earlier work on the stream happens before its arrival at the first
 //! barrier, hence before the end of every rank's first kernel and the copies behind it. Each rank's copies end before its

@@ -64,13 +64,13 @@ impl<'a> Choice<'a> {
 
     /// Why `other` is not it.
     fn rejects(self, other: Algorithm, bytes: u64, n_ranks: u32) -> Rejection {
-        match self {
-            Self::Asked(wanted) => Rejection::AnotherWasAskedFor(wanted),
-            Self::Measured(fastest, ..) => Rejection::AnotherWasMeasured { fastest, bytes },
-            Self::Modelled(fastest, fastest_ns) => match tuning::modelled_ns(other, bytes, n_ranks) {
-                Some(modelled_ns) => Rejection::Slower { modelled_ns, fastest, fastest_ns },
-                None => Rejection::NotModelled,
-            },
+        match (self, tuning::modelled_ns(other, bytes, n_ranks)) {
+            (Self::Asked(wanted), _) => Rejection::AnotherWasAskedFor(wanted),
+            (_, None) => Rejection::NotModelled,
+            (Self::Measured(fastest, ..), _) => Rejection::AnotherWasMeasured { fastest, bytes },
+            (Self::Modelled(fastest, fastest_ns), Some(modelled_ns)) => {
+                Rejection::Slower { modelled_ns, fastest, fastest_ns }
+            }
         }
     }
 }
@@ -131,7 +131,9 @@ impl fmt::Display for Rejection {
             Self::Slower { modelled_ns, fastest, fastest_ns } => {
                 write!(f, "takes {modelled_ns} ns by the model, {fastest} {fastest_ns} ns")
             }
-            Self::NotModelled => write!(f, "is taken only where it was measured to be the fastest"),
+            Self::NotModelled => {
+                write!(f, "is taken only where it is asked for, by name or in the tuning table")
+            }
         }
     }
 }

@@ -133,12 +133,13 @@ pub fn plan(problem: &Problem<'_>) -> Result<Plan> {
 pub fn explain(problem: &Problem<'_>) -> String {
     let head = match plan(problem) {
         Ok(plan) => format!(
-            "{} × {} on {} ranks: {}, {} blocks of {} threads",
+            "{} × {} on {} ranks: {}, {} block{} of {} threads",
             problem.name(),
             problem.count,
             problem.n_ranks,
             plan.kernel.algorithm,
             plan.shape.blocks,
+            if plan.shape.blocks == 1 { "" } else { "s" },
             plan.shape.threads
         ),
         Err(error) => error.to_string(),

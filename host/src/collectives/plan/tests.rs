@@ -135,6 +135,15 @@ fn small_goes_in_one_hop_and_large_by_parts() {
     }
 }
 
+/// An algorithm that is never chosen by itself is not called slower.
+#[test]
+fn what_has_to_be_asked_for_is_said() {
+    let text = explain(&on_two(Collective::AllGather, 1 << 28, Dtype::U8, None));
+    for line in ["not ce: is taken only where it is asked for", "not ll: st was measured"] {
+        assert!(text.contains(line), "`{line}` is not in: {text}");
+    }
+}
+
 /// The table alone decides, and the explanation shows its row; where it has none, or one that cannot be, the model does.
 #[test]
 fn what_was_measured_decides_and_is_shown() {
