@@ -3,7 +3,7 @@
 use crate::harness::Host;
 use anyhow::Result;
 use bytemuck::Pod;
-use symmem::{Algorithm, Collective, Comm, CommConfig, Device, Dtype, Op, Stream, Window};
+use symmem::{Algorithm, Collective, Comm, CommConfig, Device, Dtype, GraphExec, Op, Stream, Window};
 use symmem_device::kernels::KERNELS;
 
 /// All ranks of a communicator. The communicators go before the streams.
@@ -105,4 +105,22 @@ impl Rig {
     pub(crate) fn synchronize(&mut self) -> Result<()> {
         self.each(|comm, stream| comm.synchronize(stream))
     }
+}
+
+/// What one rank has captured, the window that it writes, and a stream.
+pub(crate) type Captured = (GraphExec, Window<f32>, Stream);
+
+/// Captures on a thread for each rank, then launches all; gives the windows when all is done.
+pub(crate) fn replay(
+    n_ranks: u32,
+    captured: impl Fn(u32) -> Result<Captured> + Sync,
+) -> Result<Vec<Window<f32>>> {
+    let ranks = std::thread::scope(|scope| {
+        let captured = &captured;
+        let threads: Vec<_> = (0..n_ranks).map(|rank| scope.spawn(move || captured(rank))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Result<Vec<_>>>()
+    })?;
+    ranks.iter().try_for_each(|(graph, _, stream)| graph.launch(stream))?;
+    ranks.iter().try_for_each(|(_, _, stream)| stream.synchronize())?;
+    Ok(ranks.into_iter().map(|(_, window, _)| window).collect())
 }

@@ -1,7 +1,7 @@
 //! All-gather by copy engines: the copy to a rank's own output goes beside those to its peers, in a stream of its own.
 
 use crate::harness::{Case, Context};
-use crate::rig::{Rig, unchecked};
+use crate::rig::{Captured, Rig, replay, unchecked};
 use anyhow::{Result, ensure};
 use symmem::{Algorithm, Comm, CommConfig, GraphExec, Op, Stream, Window};
 
@@ -92,7 +92,7 @@ fn captures_at_once(context: &Context) -> Result<()> {
 /// The capture goes on, and the graph can be launched.
 fn ends_in_a_capture(context: &Context) -> Result<()> {
     let (machine, id) = (context.machine()?, symmem::UniqueId::new()?);
-    let captured = |rank: u32| -> Result<(GraphExec, Window<f32>, Stream)> {
+    let captured = |rank: u32| -> Result<Captured> {
         let device = machine.device(rank)?;
         let mut comm = Comm::init_rank_with(&device, N_RANKS as u32, rank, &id, &config())?;
         let (mut input, mut output) =
@@ -106,18 +106,5 @@ fn ends_in_a_capture(context: &Context) -> Result<()> {
         })?;
         Ok((graph.instantiate()?, output, stream))
     };
-    let ranks = std::thread::scope(|scope| {
-        let captured = &captured;
-        let threads = [0, 1].map(|rank| scope.spawn(move || captured(rank)));
-        threads.map(|thread| thread.join().expect("no panic"))
-    });
-    let ranks = ranks.into_iter().collect::<Result<Vec<_>>>()?;
-    for (graph, _, stream) in &ranks {
-        graph.launch(stream)?;
-    }
-    for (_, output, stream) in &ranks {
-        stream.synchronize()?;
-        gathered(output, [1.0, 2.0])?;
-    }
-    Ok(())
+    replay(N_RANKS as u32, captured)?.iter().try_for_each(|output| gathered(output, [1.0, 2.0]))
 }

@@ -3,7 +3,7 @@
 use crate::expect::{expect, kind};
 use crate::harness::{Case, Context, RunsOn};
 use crate::random::Random;
-use crate::rig::Rig;
+use crate::rig::{Captured, Rig, replay};
 use crate::user_memory::UserMemory;
 use anyhow::{Context as _, Result, ensure};
 use symmem::{Comm, Event, Graph, GraphExec, Op, Stream, Window};
@@ -285,7 +285,7 @@ fn what_does_not_end_is_not_unmapped(context: &Context) -> Result<()> {
 /// As in processes of their own, each rank has mapped its peer's memory itself.
 fn graphs_outlive(context: &Context) -> Result<()> {
     let (machine, id) = (context.machine()?, symmem::UniqueId::new()?);
-    let captured = |rank: u32| -> Result<(GraphExec, Window<f32>, Stream)> {
+    let captured = |rank: u32| -> Result<Captured> {
         let device = machine.device(rank)?;
         let mut comm = Comm::init_rank(&device, 2, rank, &id)?;
         let (stream, mut window) = (Stream::new(&device)?, comm.alloc::<f32>(64)?.wait()?);
@@ -293,17 +293,7 @@ fn graphs_outlive(context: &Context) -> Result<()> {
         window.write(0, &[1.0 + rank as f32; 64])?;
         Ok((graph.instantiate()?, window, stream))
     };
-    let ranks = std::thread::scope(|scope| {
-        let captured = &captured;
-        let threads = [0, 1].map(|rank| scope.spawn(move || captured(rank)));
-        threads.map(|thread| thread.join().expect("no panic"))
-    });
-    let ranks = ranks.into_iter().collect::<Result<Vec<_>>>()?;
-    for (graph, _, stream) in &ranks {
-        graph.launch(stream)?;
-    }
-    for (_, window, stream) in &ranks {
-        stream.synchronize()?;
+    for window in replay(2, captured)? {
         ensure!(window.to_vec()? == [3.0; 64]);
     }
     Ok(())
