@@ -83,28 +83,42 @@ impl Scene {
         Ok(scene)
     }
 
-    /// One operation on each rank; gives each rank's answer.
-    fn reduce(&mut self) -> Answers {
+    /// One operation on each rank, and the wait for it; gives each rank's answer.
+    fn on_each(
+        &mut self,
+        mut launch: impl FnMut(&mut Comm, &mut Window<f32>, &Stream) -> symmem::Result<()>,
+    ) -> Answers {
         let Rig { comms, streams } = &mut self.rig;
-        let launch = |rank: usize, comm: &mut Comm, window: &mut Window<f32>| {
-            window.write(0, &[1.0 + rank as f32; COUNT])?;
-            comm.all_reduce_in_place(window, Op::Sum, &streams[rank])
-        };
-        let ranks = comms.iter_mut().zip(&mut self.windows).enumerate();
-        let launched: Answers = ranks.map(|(rank, (comm, window))| launch(rank, comm, window)).collect();
+        let ranks = comms.iter_mut().zip(&mut self.windows).zip(streams.iter());
+        let launched: Answers = ranks.map(|((comm, window), stream)| launch(comm, window, stream)).collect();
         let waited = comms.iter_mut().zip(streams.iter()).map(|(comm, stream)| comm.synchronize(stream));
         let waited: Answers = waited.collect();
         launched.into_iter().zip(waited).map(|(launched, waited)| launched.and(waited)).collect()
     }
 
-    /// One all-gather on each rank by copy engines; gives each rank's answer.
+    /// One all-reduce.
+    fn reduce(&mut self) -> Answers {
+        self.on_each(|comm, window, stream| {
+            window.write(0, &[1.0 + comm.rank() as f32; COUNT])?;
+            comm.all_reduce_in_place(window, Op::Sum, stream)
+        })
+    }
+
+    /// One all-gather by copy engines.
     fn gather(&mut self) -> Answers {
-        let Rig { comms, streams } = &mut self.rig;
-        let ranks = comms.iter_mut().zip(&self.windows).zip(streams.iter());
-        let launched: Answers = ranks.map(|((comm, window), stream)| gather(comm, window, stream)).collect();
-        let waited = comms.iter_mut().zip(streams.iter()).map(|(comm, stream)| comm.synchronize(stream));
-        let waited: Answers = waited.collect();
-        launched.into_iter().zip(waited).map(|(launched, waited)| launched.and(waited)).collect()
+        self.on_each(|comm, window, stream| gather(comm, window, stream))
+    }
+
+    /// Two operations, and one more after a fault: whoever did not hear of it in one hears of it in the next.
+    fn twice(&mut self, operation: fn(&mut Self) -> Answers) -> Answers {
+        for _ in 0..2 {
+            let answers = operation(self);
+            if answers.iter().any(Result::is_err) {
+                let next = operation(self);
+                return answers.into_iter().zip(next).map(|(answer, next)| answer.and(next)).collect();
+            }
+        }
+        self.rig.comms.iter().map(|_| Ok(())).collect()
     }
 
     /// The communicator allocates and works as if nothing had been.
@@ -269,34 +283,15 @@ fn gather(comm: &mut Comm, window: &Window<f32>, stream: &Stream) -> symmem::Res
     launched
 }
 
-/// Two operations, and one more after a fault: whoever did not hear of it in one hears of it in the next.
 fn collective(_: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
-    let scene = set_up(scene)?;
-    for _ in 0..2 {
-        let answers = scene.reduce();
-        if answers.iter().any(Result::is_err) {
-            let next = scene.reduce();
-            return Ok(answers.into_iter().zip(next).map(|(answer, next)| answer.and(next)).collect());
-        }
-    }
-    Ok(scene.rig.comms.iter().map(|_| Ok(())).collect())
+    Ok(set_up(scene)?.twice(Scene::reduce))
 }
 
-/// As [`collective`], by copy engines: several calls make one operation. Behind them one by a kernel leaves the sums.
+/// Several calls make one operation. Behind them one by a kernel leaves the sums.
 fn copies(_: &Host, scene: &mut Option<Scene>) -> Result<Answers> {
     let scene = set_up(scene)?;
-    let mut answers: Answers = scene.rig.comms.iter().map(|_| Ok(())).collect();
-    let mut n_left = 2;
-    while n_left > 0 {
-        let gathered = scene.gather();
-        let is_first = answers.iter().all(Result::is_ok);
-        answers = answers.into_iter().zip(gathered).map(|(answer, next)| answer.and(next)).collect();
-        n_left = if is_first && answers.iter().any(Result::is_err) { 1 } else { n_left - 1 };
-    }
-    if answers.iter().all(Result::is_ok) {
-        return Ok(scene.reduce());
-    }
-    Ok(answers)
+    let answers = scene.twice(Scene::gather);
+    Ok(if answers.iter().all(Result::is_ok) { scene.reduce() } else { answers })
 }
 
 /// A copy fails to start when its rank has met its peers already. A second try may not meet them where they wait for the end
